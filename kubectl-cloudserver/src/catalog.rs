@@ -205,7 +205,7 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
     if rows.is_empty() {
         note("the service lists nothing that fits: try without some of the filters");
     }
-    // Under the service's own field names.
+    // The rows keep the service's own field names.
     let rows = rows.into_iter().map(|row| Value::Object(row.fields));
     let mut rows: Vec<Value> = rows.collect();
     let is_table = matches!(args.output, Output::Table | Output::Wide);
@@ -238,7 +238,7 @@ async fn package_lists(client: &Client, within: &Within) -> Result<Vec<List>, St
                 Choice::Many(near) | Choice::None(near) => {
                     let (code, remedy) = (row.id, choose("--zone", &near));
                     return Err(format!(
-                        "region {code} has no zone {text}, or several; {remedy}"
+                        "region {code} has no zone {text}, or several of that name; {remedy}"
                     ));
                 }
             },
@@ -255,8 +255,8 @@ impl Named {
     }
 }
 
-/// The rows of these lists that fit, each with its region if the service omits it. Warns on standard error that rows may be missing,
-/// so that standard output stays valid for programs.
+/// The rows of these lists that fit. A row of a list of one region gets this region if the service omits it. A warning that
+/// rows may be missing goes to standard error, so that standard output stays valid for programs.
 async fn served(
     client: &Client,
     progress: &Progress,
@@ -289,19 +289,19 @@ async fn served(
     Ok(rows)
 }
 
-/// Whether a field is this word, case-insensitively.
+/// Whether a field is the wanted word, case-insensitively; true if no word is wanted.
 fn is_word(wanted: Option<&str>, word: Option<&str>) -> bool {
     wanted.is_none_or(|wanted| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted)))
 }
 
-/// Whether a text contains this part, case-insensitively.
+/// Whether a text contains this part, case-insensitively; true without a part.
 fn contains(part: Option<&str>, text: Option<&str>) -> bool {
     part.is_none_or(|part| {
         text.is_some_and(|text| text.to_lowercase().contains(&part.to_lowercase()))
     })
 }
 
-/// A line for each zone; one for a region without any.
+/// One row for each zone, and one for each region without zones.
 fn by_zone(regions: &[Value]) -> Vec<Value> {
     let lines = |region: &Value| {
         let zones = region.get("zones").and_then(Value::as_array);

@@ -62,8 +62,8 @@ fn executable() -> String {
     absolute.unwrap_or(called).to_string_lossy().into_owned()
 }
 
-/// Prints the candidates if a shell requests them. As with kubectl, these are flags after a hyphen, and values otherwise. `None`
-/// without such a request: the program runs as usual.
+/// Prints the candidates if a shell requests them. As with kubectl, flags are candidates only after a hyphen. Returns `None` if no
+/// shell requests candidates: the program then runs as usual.
 pub(super) fn answer(command: Command) -> Option<ExitCode> {
     let shell = std::env::var(SHELL).ok()?;
     let completer = SHELLS.completer(&shell);
@@ -73,7 +73,7 @@ pub(super) fn answer(command: Command) -> Option<ExitCode> {
     // Error output of a credential plugin would appear in the line that the user types.
     let _ = std::fs::File::create("/dev/null").map(rustix::stdio::dup2_stderr);
     let (mut command, words) = (values::offered(command), values::words());
-    // Some shells name the word to complete, the others mean the last.
+    // Some shells give the index of the word to complete; for the others it is the last word.
     let index = std::env::var("_CLAP_COMPLETE_INDEX").ok();
     let index = index.and_then(|index| index.parse().ok());
     let index = index.unwrap_or(words.len().saturating_sub(1));
@@ -85,7 +85,7 @@ pub(super) fn answer(command: Command) -> Option<ExitCode> {
         None => for_kubectl(&mut command, words, here.as_deref(), &mut all),
     };
     if written.is_err() {
-        return Some(ExitCode::FAILURE); // no candidates are no error for the user
+        return Some(ExitCode::FAILURE); // no message: the shell offers nothing
     }
     let separator = std::env::var("_CLAP_IFS").unwrap_or_else(|_| "\n".to_owned());
     let all = String::from_utf8_lossy(&all);
@@ -101,7 +101,7 @@ pub(super) fn answer(command: Command) -> Option<ExitCode> {
 const NO_FILES: u8 = 4;
 const NO_SPACE: u8 = 2;
 
-/// The candidates, one a line, and then a directive.
+/// Writes the candidates, one a line, and then the directive for kubectl.
 fn for_kubectl(
     command: &mut Command,
     words: Vec<OsString>,

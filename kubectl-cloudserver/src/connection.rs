@@ -1,7 +1,7 @@
 //! The connection to the cluster: the apiserver, the user and the proxy, chosen as kubectl chooses them.
 //!
-//! The client library reads kubeconfigs too, but it fails at a missing file of `KUBECONFIG`, rejects usual values of `NO_PROXY`, and
-//! compares them with the proxy instead of the apiserver. Therefore this module makes the [`Config`].
+//! The client library reads kubeconfigs too, but it fails at a missing file of `KUBECONFIG`, rejects usual values of `NO_PROXY`,
+//! and compares them with the proxy instead of the apiserver. Therefore this module makes the [`Config`].
 
 mod proxy;
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The heading of these flags in `--help`.
 pub const HEADING: &str = "Connection to the cluster";
 
-/// kubectl's flags for the connection to the cluster, under the same names. [`shared`] adds what they have in common.
+/// kubectl's flags for the connection to the cluster, under the same names. [`shared`] makes them global.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConnectionArgs {
     /// The kubeconfig; the files of KUBECONFIG or ~/.kube/config when absent.
@@ -138,8 +138,8 @@ impl ConnectionArgs {
         Ok((client, server.trim_end_matches('/').to_owned()))
     }
 
-    /// The kubeconfig, merged from its files, and a part of a message that names the skipped ones. A missing file of `KUBECONFIG` is
-    /// skipped, and so is an unreadable `~/.kube/config`: the home directory of a container may be anything.
+    /// The kubeconfig, merged from its files, and a part of a message that names the skipped ones. A missing file of `KUBECONFIG`
+    /// is skipped, and so is an unreadable `~/.kube/config`: the home directory of a container may be anything.
     pub fn read(&self) -> Result<(Kubeconfig, String), String> {
         if let Some(file) = &self.kubeconfig {
             return merged(std::slice::from_ref(file), |_| false);
@@ -154,7 +154,7 @@ impl ConnectionArgs {
         merged(&files, |kind| kind == ErrorKind::NotFound)
     }
 
-    /// Whether a flag names a cluster, or a user of one.
+    /// Whether a flag names a cluster, its certificate authority, or a user of it.
     pub fn is_given(&self) -> bool {
         self.kubeconfig.is_some()
             || self.needs_kubeconfig()
@@ -163,13 +163,13 @@ impl ConnectionArgs {
             || self.impersonated.is_some()
     }
 
-    /// Whether a flag chooses or changes a part of the kubeconfig.
+    /// Whether a flag chooses or replaces a part of the kubeconfig, so that the configuration of a Pod does not count.
     fn needs_kubeconfig(&self) -> bool {
         let parts = [&self.context, &self.cluster, &self.user, &self.server];
         parts.iter().any(|part| part.is_some()) || self.certificate_authority.is_some()
     }
 
-    /// The configuration that the kubeconfig or the Pod and the flags make.
+    /// The configuration of the kubeconfig, or else of the Pod, with the changes that flags request.
     fn config(&self) -> Result<Config, String> {
         let (kubeconfig, missing) = self.read()?;
         let is_empty = kubeconfig.current_context.is_none() && kubeconfig.contexts.is_empty();
@@ -185,7 +185,7 @@ impl ConnectionArgs {
         Ok(config)
     }
 
-    /// The cluster and the user of the kubeconfig that flags or the context choose.
+    /// The configuration for the cluster and the user that flags, or else the context, choose in the kubeconfig.
     fn of_kubeconfig(&self, kubeconfig: &Kubeconfig, missing: &str) -> Result<Config, String> {
         let undefined = |what, name: &str| {
             format!(
@@ -222,7 +222,7 @@ impl ConnectionArgs {
         }
         if let Some(server) = &self.server {
             cluster.server = Some(server.clone());
-            // The name belongs to the kubeconfig's address, not to another one.
+            // The kubeconfig's tls-server-name is the name of the server that the flag replaces.
             cluster.tls_server_name = None;
         }
         if let Some(file) = &self.certificate_authority {
@@ -331,7 +331,7 @@ fn address(text: &str) -> Option<Uri> {
 const NO_AUTHORITY: &str = "the certificate authority of the apiserver holds no certificate in PEM: fix the kubeconfig or \
      --certificate-authority";
 
-/// The authorities that a kubeconfig has as data, or else in a file.
+/// The certificate authorities of a cluster: those given as data, or else those in a file.
 fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, String> {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let data = given(&cluster.certificate_authority_data);

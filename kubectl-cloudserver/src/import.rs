@@ -1,5 +1,5 @@
-//! `import`: the manifest of an Instance that imports an existing server. With `--all`, one manifest for each server that no
-//! Instance in the cluster owns, for example to take over the servers of another cluster.
+//! `import`: the manifest of an Instance that imports an existing server. With `--all`, one manifest for each server that is not
+//! known to belong to an Instance in the cluster, for example to import the servers of another cluster.
 
 mod guess;
 
@@ -105,7 +105,7 @@ async fn manifests(args: &ImportArgs) -> Result<(String, u8), String> {
         }
     };
     if servers.is_empty() {
-        progress.note("nothing to import: every listed server already belongs to an Instance");
+        progress.note("nothing to import: the service lists no server without an Instance");
     }
     let (mut all, mut names, mut doubts) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (number, id) in servers.iter().enumerate() {
@@ -262,7 +262,7 @@ fn comments(
 ) -> String {
     let mut lines = vec![
         format!(
-            "Takes over server {} ({}); nothing is bought, installed or restarted by it.",
+            "Takes over server {} ({}). The import buys, installs and restarts nothing.",
             detail.id,
             detail.name().unwrap_or("without a name")
         ),
@@ -277,9 +277,9 @@ fn comments(
         ));
     }
     match ownership {
-        Ownership::Unknown => lines.push("It is unknown whether an Instance has this server already.".to_owned()),
+        Ownership::Unknown => lines.push("It is unknown whether an Instance owns this server already.".to_owned()),
         Ownership::Marked => lines.push(
-            "Its name bears the marker of an Instance that is not here: be sure that no other cluster has it.".to_owned(),
+            "Its name bears the marker of an Instance that is not listed: check that no other cluster has the Instance.".to_owned(),
         ),
         Ownership::Owned(_) | Ownership::Unowned => {}
     }
@@ -312,14 +312,15 @@ async fn find(text: &str, servers: &Servers<'_>) -> Result<ServerId, String> {
         )),
         [row] => Ok(ServerId::from(row.id.as_str())),
         several => Err(format!(
-            "{} servers are called {text}: {}: name one of them by its identifier, or search only one place with --region and --zone",
+            "{} servers are called {text}: {}: name one of them by its identifier, or search one zone with --region and --zone",
             several.len(),
             Candidates::of(several.iter().map(|row| (row.id.clone(), None)))
         )),
     }
 }
 
-/// The name of the Instance: the requested one, or one made from the server's. Fails if an Instance has this name already.
+/// The name of the Instance: the requested one, or one made from the server's. Fails if a readable Instance of this service
+/// already has the name.
 fn name(args: &ImportArgs, servers: &Servers<'_>, detail: &Detail) -> Result<String, String> {
     let of_server = || to_object_name(detail.name().map_or(detail.id.as_str(), unmarked));
     let name = args.name.clone().or_else(of_server).ok_or_else(|| {

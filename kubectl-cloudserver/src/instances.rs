@@ -77,11 +77,11 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     let listed = servers.read().await?;
     progress.show(|| format!("reading {}", counted(listed.len(), "server")));
     let client = &servers.reached.client;
-    let whole = futures::stream::iter(listed)
+    let details = futures::stream::iter(listed)
         .map(|row| servers::with_detail(client, row))
         .buffered(AT_ONCE);
-    let whole: Vec<Offer> = whole.try_collect().await?;
-    let mut rows: Vec<Value> = whole.iter().map(|server| row(server, &servers)).collect();
+    let details: Vec<Offer> = details.try_collect().await?;
+    let mut rows: Vec<Value> = details.iter().map(|server| row(server, &servers)).collect();
     rows.retain(|row| match row["ownership"].as_str() {
         Some("owned") => !args.unowned,
         _ => !args.owned,
@@ -96,15 +96,15 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
             .collect();
         let places = &servers.places;
         let is_here = |it: &&Instance| places.includes(&it.spec.region, &it.spec.zone);
-        let waiting = owners.instances().filter(is_here);
-        rows.extend(waiting.filter_map(|instance| serverless(instance, account, &shown)));
+        let instances = owners.instances().filter(is_here);
+        rows.extend(instances.filter_map(|instance| serverless(instance, account, &shown)));
     }
     progress.clear();
     if rows.is_empty() {
-        let why = match (whole.is_empty(), args.unowned) {
-            (true, _) => "the service lists no server there",
-            (false, true) => "every server that the service lists there belongs to an Instance",
-            (false, false) => "no server that the service lists there belongs to an Instance",
+        let why = match (details.is_empty(), args.unowned) {
+            (true, _) => "the service lists no server in the zones that were read",
+            (false, true) => "every server in the zones that were read belongs to an Instance",
+            (false, false) => "no server in the zones that were read belongs to an Instance",
         };
         note(why);
     }
@@ -132,21 +132,22 @@ fn row(server: &Offer, servers: &Servers<'_>) -> Value {
     Value::Object(fields)
 }
 
-/// The package from the Instance, since the service does not report it.
+/// The package of an Instance's server, from status or else from the spec, since the service does not report it.
 fn package(instance: &Instance) -> Option<String> {
     let status = instance.status.as_ref();
     let bought = status.and_then(|status| status.package.clone());
     bought.or_else(|| instance.spec.package.code.clone())
 }
 
-/// An Instance of this Account whose server is not listed. `shown` has the servers that are, and the Instances to which they belong.
+/// The row of an Instance of this Account whose server is not listed; none for other Instances. `shown` has the listed servers, and
+/// the Instances that own them.
 fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<String>) -> Option<Value> {
-    let is_its = instance.namespace() == account.namespace()
+    let is_of_account = instance.namespace() == account.namespace()
         && instance.spec.account_ref.name == account.name_any();
     let status = instance.status.as_ref();
     let id = status.and_then(|status| status.id.as_deref());
     let name = named(&ObjectKey::of(instance));
-    if !is_its || shown.contains(id.unwrap_or(&name)) {
+    if !is_of_account || shown.contains(id.unwrap_or(&name)) {
         return None;
     }
     let mut conditions = status.iter().flat_map(|status| &status.conditions);

@@ -7,7 +7,7 @@ use cloud_server_operator::cloud::{CallPriority, Client, List, Offer};
 /// A list of the service.
 pub(super) struct Listed {
     pub(super) rows: Vec<Offer>,
-    /// Why rows may be missing.
+    /// Why rows may be missing; none if the list is complete.
     pub(super) doubt: Option<&'static str>,
 }
 
@@ -20,7 +20,7 @@ pub(super) async fn read(client: &Client, list: &List) -> Result<Listed, String>
         let rows = listed.rows;
         return Ok(Listed { rows, doubt });
     }
-    // The packages of a region have the same code in several zones, so that the rows stay as the service sends them.
+    // Packages in several zones of a region share a code, and `catalog::read` would keep only one row of each code.
     let page = page(1).await;
     let page = page.map_err(|error| unreadable(client, list.name(), error))?;
     let doubt = catalog::doubt(true, page.unreadable == 0);
@@ -31,8 +31,8 @@ pub(super) async fn read(client: &Client, list: &List) -> Result<Listed, String>
 /// The remedy for a flag with a value that the service does not list, or lists several times.
 pub(super) fn choose(flag: &str, near: &Candidates) -> String {
     match near.is_empty() {
-        true => format!("it lists none: leave {flag} out"),
-        false => format!("it lists {near}: name one of these with {flag}"),
+        true => format!("none is listed: leave {flag} out"),
+        false => format!("listed are {near}: name one of these with {flag}"),
     }
 }
 
@@ -45,11 +45,11 @@ mod tests {
         let near = Candidates::of([("r-1-a".to_owned(), Some("A".to_owned()))]);
         assert_eq!(
             choose("--zone", &near),
-            "it lists r-1-a (A): name one of these with --zone"
+            "listed are r-1-a (A): name one of these with --zone"
         );
         assert_eq!(
             choose("--zone", &Candidates::default()),
-            "it lists none: leave --zone out"
+            "none is listed: leave --zone out"
         );
     }
 }

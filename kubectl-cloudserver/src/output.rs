@@ -1,4 +1,4 @@
-//! Everything that commands print: tables for people, JSON and YAML for programs.
+//! How commands print: tables for people, JSON and YAML for programs, and messages on standard error.
 
 use crate::PROGRAM;
 use anstream::stream::RawStream;
@@ -18,7 +18,7 @@ pub(super) enum Output {
     Table,
     /// All columns.
     Wide,
-    /// The rows as the service serves them.
+    /// The rows with all their fields, as JSON.
     Json,
     /// The same rows, as YAML.
     Yaml,
@@ -30,7 +30,7 @@ pub(super) enum Shown {
     Always,
     /// Only with `-o wide`.
     Wide,
-    /// With `-o wide`, and in every table whose rows have different values.
+    /// With `-o wide`, and in a table whose rows differ in this column.
     Distinguishing,
 }
 pub(super) use Shown::{Always, Distinguishing, Wide};
@@ -38,6 +38,7 @@ pub(super) use Shown::{Always, Distinguishing, Wide};
 /// A column of a table: its title, the field of the row, and when it is shown.
 pub(super) type Column = (&'static str, &'static str, Shown);
 
+/// Whether a table without `-o wide` shows the column.
 fn is_shown((_, field, shown): &Column, rows: &[Value]) -> bool {
     match shown {
         Always => true,
@@ -97,7 +98,7 @@ pub(super) fn print(text: &str) -> ExitCode {
     program::print(PROGRAM, &coloured(text, &std::io::stdout()))
 }
 
-/// Writes an answer, if there is one. Returns this exit status if that succeeds.
+/// Writes the answer, unless it is empty. Returns `status`, or a failure if the answer could not be written.
 pub(super) fn finish(answer: &str, status: u8) -> ExitCode {
     match answer.is_empty() || print(answer) == ExitCode::SUCCESS {
         true => ExitCode::from(status),

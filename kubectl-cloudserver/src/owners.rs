@@ -14,11 +14,11 @@ use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt};
 use std::collections::{BTreeSet, HashMap};
 
-/// Every Instance that the user may list.
+/// The Instances that the user may list; after [`Owners::keep`], only those of the kept services.
 pub(super) struct Owners {
     /// Identity of the cluster as records contain it; none if it could not be read.
     pub(super) cluster: Option<String>,
-    /// The only namespace whose Instances the user may list; none if the user may list all.
+    /// The only namespace whose Instances were listed; none if those of all namespaces were.
     pub(super) only: Option<String>,
     objects: Vec<DeserializeGuard<Instance>>,
     /// The endpoint of each Account.
@@ -31,11 +31,12 @@ pub(super) struct Owners {
 pub(super) enum Ownership {
     /// This Instance has the server on record, or the server's name bears the marker of this Instance.
     Owned(ObjectKey),
-    /// The server's name bears the marker of an Instance that is not listed: it is deleted, or another cluster has it.
+    /// The server's name bears the marker of an Instance that is not listed: it is deleted, it is in another cluster, or the user
+    /// may not list it.
     Marked,
     /// No listed Instance has the server on record, and the server's name bears no marker.
     Unowned,
-    /// No cluster was read.
+    /// The Instances could not be listed.
     Unknown,
 }
 
@@ -69,8 +70,8 @@ pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Own
             owners.keep(&[reached.client.endpoint()]);
             if let Some(only) = &owners.only {
                 progress.note(&format!(
-                    "only the Instances of namespace {only} may be listed: servers of the others show as marked or unowned; to \
-                     see all, have yourself allowed to list instances.cloudserver.dev in all namespaces"
+                    "only the Instances of namespace {only} may be listed: servers of other namespaces show as marked or unowned; \
+                     to see all, have yourself allowed to list instances.cloudserver.dev in all namespaces"
                 ));
             }
             Some(owners)
@@ -84,17 +85,17 @@ pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Own
 }
 
 impl Owners {
-    /// Lists the Instances of all namespaces, or of one namespace if the user may not list the others. Only [`Self::keep`] builds
-    /// the index: before, no server has an owner.
+    /// Lists the Instances of all namespaces, or of one namespace if the user may not list all. Only [`Self::keep`] builds the
+    /// index: before that, no server has an owner.
     pub(super) async fn read(cluster: &Cluster) -> Result<Self, KubeError> {
         // The most important list first: if it fails, nothing else is requested.
         let (objects, only) = list::<Instance>(cluster).await?;
-        // The UID of namespace kube-system, as `run` reads it. Without it records are matched by the object's UID alone.
+        // The UID of namespace kube-system, as `run` reads it. Without this UID, records are matched by the object's UID alone.
         let api: Api<Namespace> = Api::all(cluster.client.clone());
         let system = api.get_metadata("kube-system");
         let system = call("read namespace kube-system", system).await;
         let accounts = list::<Account>(cluster).await;
-        // Without the Accounts all Instances count as those of one service.
+        // If the Accounts cannot be listed, the service of every Instance is unknown, and `keep` keeps all.
         let (accounts, _) = lists::readable(accounts.map(|(all, _)| all).unwrap_or_default());
         let endpoint = |account: Account| (ObjectKey::of(&account), account.spec.endpoint);
         Ok(Self {
@@ -106,8 +107,8 @@ impl Owners {
         })
     }
 
-    /// Keeps the Instances of these services, or all if none is named, since an identifier is unique only at one service. Builds
-    /// the index of them.
+    /// Keeps the Instances of these services and those whose service is unknown, since an identifier is unique only at one service.
+    /// Keeps all if no service is named. Builds the index of the kept ones.
     pub(super) fn keep(&mut self, services: &[&str]) {
         let plain = |endpoint: &str| {
             let url = check_endpoint(endpoint).map_or_else(|_| endpoint.to_owned(), String::from);
@@ -131,13 +132,13 @@ impl Owners {
         }
     }
 
-    /// The Instances that this version can read.
+    /// The kept Instances that this version can read.
     pub(super) fn instances(&self) -> impl Iterator<Item = &Instance> {
         let objects = self.objects.iter();
         objects.filter_map(|object| object.0.as_ref().ok())
     }
 
-    /// Every Instance, also those that cannot be read.
+    /// All kept Instances, also those that this version cannot read.
     pub(super) fn objects(&self) -> &[DeserializeGuard<Instance>] {
         &self.objects
     }
@@ -152,14 +153,14 @@ impl Owners {
         }
     }
 
-    /// The Instance of this name.
+    /// The kept Instance of this name, if this version can read it.
     pub(super) fn find(&self, key: &ObjectKey) -> Option<&Instance> {
         self.instances()
             .find(|instance| ObjectKey::of(*instance) == *key)
     }
 
-    /// Every place in which an Instance has a server, as its status reports: a sold-out region disappears from the service's list,
-    /// but its servers stay.
+    /// Every zone in which an Instance's status shows a server: a sold-out region disappears from the service's list, but its
+    /// servers stay.
     pub(super) fn places(&self) -> BTreeSet<Place> {
         let place = |instance: &Instance| {
             let detail = &instance.status.as_ref()?.detail;

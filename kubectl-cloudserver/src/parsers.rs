@@ -1,4 +1,4 @@
-//! Value parsers of flags: a name becomes part of a path, so that only names are accepted.
+//! Value parsers of flags. A name becomes part of the path of a request, so only valid names are accepted.
 
 use cloud_server_operator::api::valid::{self, NoName};
 

@@ -1,5 +1,5 @@
-//! Progress of a long command: a line on standard error that changes, if that is a terminal. Otherwise nothing, so that a pipeline
-//! collects only the answer.
+//! Progress of a long command: a line on standard error that changes. It is shown only if standard error is a terminal, so that the
+//! log of a pipeline contains only answers and notes.
 
 use super::output::{note, print};
 use cloud_server_operator::api::printable;
@@ -22,7 +22,7 @@ impl Progress {
     pub(super) fn begin(doing: &str) -> Self {
         let style = ProgressStyle::with_template("{spinner} {msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
-        // It is hidden unless standard error is a terminal.
+        // The bar is hidden unless standard error is a terminal.
         let bar = ProgressBar::new_spinner().with_style(style);
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
@@ -42,8 +42,7 @@ impl Progress {
         }
     }
 
-    /// A line of the answer, on standard output. If the line cannot be written, the command continues and fails
-    /// at the end.
+    /// Writes a line of the answer to standard output. If the line cannot be written, the command continues and fails at the end.
     pub(super) fn answer(&self, line: &str) {
         if self.bar.suspend(|| print(line)) != ExitCode::SUCCESS {
             self.is_lost.set(true);
@@ -55,12 +54,12 @@ impl Progress {
         self.is_lost.get()
     }
 
-    /// Removes the line.
+    /// Removes the progress line.
     pub(super) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// A permanent line, for people.
+    /// Writes a permanent line for people to standard error.
     pub(super) fn note(&self, line: &str) {
         self.bar.suspend(|| note(&printable(line)));
     }

@@ -31,14 +31,14 @@ pub(super) struct Places {
     all: Vec<Place>,
     /// The regions that the service lists.
     regions: Vec<Offer>,
-    /// The requested codes.
+    /// The codes of the requested region and zone.
     region: Option<String>,
     zone: Option<String>,
 }
 
 impl Places {
-    /// Whether an Instance with this region and zone in its spec, by code or name, is in the requested region and zone. Without a
-    /// requested one, every Instance is included, even if its zone is unknown.
+    /// Whether an Instance with this region and zone in its spec, by code or name, is in the requested region and zone. If none is
+    /// requested, every Instance is included, even if its zone is unknown.
     pub(super) fn includes(&self, region: &str, zone: &str) -> bool {
         let region = match catalog::by_code_or_name(named(&self.regions), region) {
             Choice::One(code) => code,
@@ -109,7 +109,7 @@ impl<'a> Servers<'a> {
 }
 
 /// The places in which an account may have servers: those that the service lists, those of the Instances' servers, and those in
-/// the Account's status, since a sold-out region disappears from the service's list.
+/// the Account's status, since a sold-out region disappears from the service's list. Only places in `within` are returned.
 async fn places(
     client: &Client,
     owners: Option<&Owners>,

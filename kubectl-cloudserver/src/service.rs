@@ -20,9 +20,10 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// The source of the token if no cluster is read. A flag would show the token to every user of the machine.
+/// The environment variable with the token for --endpoint, if --token-file names no file. A flag would show the token to every user
+/// of the machine.
 const TOKEN: &str = "CSO_TOKEN";
-/// The service that is called if no flag names one.
+/// The environment variable that names the service if no flag names a service, an Account or a cluster.
 const ENDPOINT: &str = "CSO_ENDPOINT";
 
 /// Flags that choose the cluster.
@@ -125,7 +126,7 @@ fn of_account(key: &ObjectKey, reason: Reason, why: &str) -> Problem {
     Problem { reason, message }
 }
 
-/// No client can be made from the Account.
+/// The problem of an Account from which no client can be made.
 pub(super) fn unusable(key: &ObjectKey, error: &BuildError) -> Problem {
     let why = format!("{}: fix it, or its token", chain(error));
     of_account(key, Reason::EndpointInvalid, &why)
@@ -150,7 +151,7 @@ fn no_token(key: &ObjectKey, problem: &UseProblem) -> Problem {
 /// A service that can be called.
 pub(super) struct Reached {
     pub(super) client: Client,
-    /// None if flags name a service and no cluster.
+    /// None if the service comes from --endpoint or the environment, and no flag names a cluster.
     pub(super) cluster: Option<Cluster>,
     /// The Account, if one was used.
     pub(super) account: Option<Account>,
@@ -179,7 +180,7 @@ impl ClusterArgs {
 }
 
 impl ServiceArgs {
-    /// A client of the service, and the cluster: the Account's, or with --endpoint the one that flags name.
+    /// A client of the service, and the cluster: the Account's, or without an Account the one that flags name, if any.
     pub(super) async fn reach(&self) -> Result<Reached, String> {
         if let Some(endpoint) = self.chosen(std::env::var(ENDPOINT).ok()) {
             let cluster = self.cluster.is_given().then(|| self.cluster.connect());
@@ -200,7 +201,7 @@ impl ServiceArgs {
         })
     }
 
-    /// The Account, and its cluster.
+    /// The Account that the flags choose, and its cluster.
     pub(super) async fn account(&self) -> Result<(Cluster, Account), String> {
         let name = self.account.as_deref().unwrap_or(names::DEFAULT_ACCOUNT);
         let cluster = self.cluster.connect()?;
@@ -254,7 +255,7 @@ fn client(spec: &AccountSpec, credentials: &ServiceCredentials) -> Result<Client
     let paths = Paths::resolve(&spec.paths)?;
     let limiter = RateLimiter::new(session::limits(spec));
     let http = Http::new(AllowedEndpoints::default())?.with_budget(Budget::of_a_command());
-    let http = http.by(session::route(spec, &credentials.tls));
+    let http = http.with_route(session::route(spec, &credentials.tls));
     let token = credentials.token.clone();
     let client = Client::new(http, &spec.endpoint, token, paths, limiter)?;
     let client = client.with_missing_codes(spec.missing_codes.clone());

@@ -28,7 +28,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Files whose objects need extra handling in `collect`.
+/// Files that `collect` treats specially: it filters Events, and also reads the metrics of Pods.
 const EVENTS: &str = "events.yaml";
 const PODS: &str = "operator/pods.yaml";
 
@@ -38,7 +38,7 @@ pub(super) struct SupportArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
 
-    /// All namespaces.
+    /// Accounts, Instances and Events of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
@@ -95,7 +95,7 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
     let cluster = args.cluster.connect()?;
     let mut bundle = Bundle::default();
     let version = cluster.client.apiserver_version();
-    let version = call("ask for the apiserver's version", version).await;
+    let version = call("read the apiserver's version", version).await;
     let version = version.map_err(|error| cluster.explain(&error))?;
     bundle.add_yaml(
         "versions.yaml",
@@ -138,7 +138,7 @@ fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-/// The metrics of the operator's Pods.
+/// Adds the metrics of the operator's Pods.
 async fn metrics(cluster: &Cluster, namespace: &str, pods: &[Value], bundle: &mut Bundle) {
     for pod in pods {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
@@ -151,7 +151,7 @@ async fn metrics(cluster: &Cluster, namespace: &str, pods: &[Value], bundle: &mu
     if pods.is_empty() {
         bundle.missing.push(format!(
             "{PODS}: no Pod with label app.kubernetes.io/name={MANAGER} in namespace {namespace}: name the right namespace with \
-             --operator-namespace, unless the operator runs elsewhere"
+             --operator-namespace, unless the operator runs outside the cluster"
         ));
     }
 }
@@ -174,7 +174,7 @@ async fn list(
     Ok(values.map(redacted).collect())
 }
 
-/// An Event of one of our objects.
+/// Whether the Event regards an object of our API group.
 fn is_ours(event: &Value) -> bool {
     let version = event["regarding"]["apiVersion"].as_str();
     version.is_some_and(|version| version.split('/').next() == Some(GROUP))

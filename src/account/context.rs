@@ -34,14 +34,16 @@ pub struct AccountMemories(Arc<Mutex<HashMap<ObjectKey, AccountMemory>>>);
 /// The memory of this process about one Account.
 #[derive(Clone, Debug, Default)]
 pub struct AccountMemory {
-    /// The last probe: when, and whether it succeeded.
+    /// The last probe that was sent with the newest account session: when it began, and whether it succeeded.
     pub probed: Option<(Instant, bool)>,
-    /// When the ConfigMap of the CA bundle was last read, and its version.
+    /// When the objects of `spec.tls` were last read, and the version of the CA bundle. Used only for a bundle in a ConfigMap,
+    /// which no watch covers.
     pub bundle: Option<(Instant, String)>,
     /// A call was refused because of the token or the account: probe in the next reconcile.
     pub doubted: bool,
-    /// The problem that the last probe found, as the first probe that found it reported it, and since when it lasts. The service
-    /// may put a new request identifier into each refusal, and a changed message means a write and a wake-up of every Instance.
+    /// The problem that the last probe found, with the message of the first probe that found the same reason: the service may
+    /// put a new request identifier into each refusal, and a changed message means a write and a wake-up of every Instance. Also
+    /// since when the service has not answered, if that is the problem.
     pub problem: Option<(Problem, Timestamp)>,
     /// Late servers of finalized Instances, and when their release may be retried.
     pub late: HashMap<ServerId, Instant>,
@@ -72,13 +74,13 @@ impl AccountMemory {
         self.problem.take_if(|(known, _)| known.reason != reason);
     }
 
-    /// The problem, as the first probe that found it reported it.
+    /// Records the problem that a probe found. Returns it with the message of the first probe that found the same reason.
     pub(super) fn first_report(&mut self, problem: Problem, since: Timestamp) -> Problem {
         self.mark_unusable(problem.reason);
         self.problem.get_or_insert((problem, since)).0.clone()
     }
 
-    /// Since when the service has not answered; None while it answers.
+    /// Since when the service has not answered; None if that is not the problem that the last probe found.
     pub(super) fn unreachable_since(&self) -> Option<Timestamp> {
         let problem = self.problem.as_ref();
         let problem = problem.filter(|(known, _)| known.reason == Reason::ServiceUnreachable);
@@ -87,8 +89,8 @@ impl AccountMemory {
 }
 
 impl AccountMemories {
-    /// Failed calls suggest that the Account may have become unusable. If the service refused its token, the next reconcile
-    /// probes the service, unless a probe within `TOKEN_REFUSED_RETRY` was refused.
+    /// Failed calls suggest that the Account may have become unusable. If the service refused the token or the account, the next
+    /// reconcile probes the service, unless a probe within `TOKEN_REFUSED_RETRY` showed that it refuses the token.
     pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
         if doubt == Doubt::Credentials {
             self.update(account, |memory| memory.doubted = true);
@@ -127,7 +129,7 @@ mod tests {
             |problem: &Problem| memory.first_report(problem.clone(), Timestamp::UNIX_EPOCH);
         let first = Problem::new(Reason::RateLimited, "429, request 1");
         assert_eq!(report(&first), first);
-        // Each refusal may carry its own number: reporting it would mean a write and a wake-up of every Instance each time.
+        // Each refusal may carry its own number. A report of the new one would mean a write and a wake-up of every Instance.
         let again = Problem::new(Reason::RateLimited, "429, request 2");
         assert_eq!(report(&again), first);
         let other = Problem::new(Reason::TokenRefused, "401, request 3");

@@ -6,8 +6,8 @@ use crate::runtime::events::EventNote;
 use crate::runtime::watch::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 
-/// Logs an Event. The message of `AccountNotNormal` quotes the service's answer to a mutating call. Such messages appear in status
-/// and Event only: they may contain a password that the service refused, and a log may reach more readers.
+/// Logs an Event, without its message if the reason is `AccountNotNormal`: that message may quote the service's answer to a
+/// mutating call, which may contain a refused password. It appears in status and Event only, since a log may reach more readers.
 pub(super) fn log(key: &ObjectKey, event: &EventNote) {
     let (namespace, name, reason) = (&key.namespace, &key.name, event.reason);
     let note = Some(&event.note).filter(|_| reason != Reason::AccountNotNormal.as_str());
@@ -54,7 +54,7 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
         names = format!("{names}, and {others} more");
     }
     let reason = Reason::AccountLimitReached.as_str();
-    // The limit that lasts goes first, if Instances wait for both.
+    // If Instances wait for both limits, the Event names this one, which does not pass with time.
     if limits.next.iter().any(|waits| waits.reason == reason) {
         // Absent if the limit was removed, and an Instance has not checked again.
         let (used, allowed) = (limits.instances.used, limits.instances.allowed?);

@@ -1,5 +1,5 @@
-//! Releases late servers. A late server has a tombstone's marker: a create request took effect after its Instance
-//! was gone, or the release of its new server failed. No other code path will ever release it.
+//! Releases late servers. A late server bears the marker of a tombstone: either its create took effect after the Instance was
+//! gone, or the operator bought it, found the Instance gone, and could not release it. No other code releases it then.
 
 use super::context::AccountContext;
 use super::times::{LATE_RELEASE_BUSY_RETRY, LATE_RELEASE_RETRY, RELEASE_CALL};

@@ -11,24 +11,25 @@ const NAMED: usize = 10;
 
 /// The next `status.limits`.
 pub(super) fn limits(
-    used: &Usage,
+    usage: &Usage,
     spec: &AccountSpec,
     former: Option<&LimitsStatus>,
     usable_since: Option<Instant>,
 ) -> LimitsStatus {
     let mut next = LimitsStatus {
         instances: LimitUse {
-            used: number(used.instances),
+            used: number(usage.instances),
             allowed: spec.max_instances.map(i64::from),
         },
         creates_per_minute: spec.create_rate.as_ref().map(|rate| LimitUse {
-            used: number(used.creates),
+            used: number(usage.creates),
             allowed: Some(i64::from(rate.per_minute)),
         }),
-        waiting: number(used.waiting.len()),
-        next: used.waiting.iter().take(NAMED).map(waiting).collect(),
+        waiting: number(usage.waiting.len()),
+        next: usage.waiting.iter().take(NAMED).map(waiting).collect(),
     };
-    // After a restart, or while the service does not answer, no Instance has checked the limits yet: the former count stays.
+    // After a restart, or while the Account is not usable, not every Instance has checked the limits yet: a higher former count
+    // stays.
     let is_complete = all_had_a_reconcile(usable_since);
     if let Some(former) = former.filter(|former| !is_complete && former.waiting > next.waiting) {
         next.waiting = former.waiting;
@@ -63,25 +64,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn usage_limits_and_the_first_waiting_instances_are_reported() {
+    async fn usage_limits_and_some_waiting_instances_are_reported() {
         let named = |n| (format!("web-{n}"), Limit::Instances);
-        let used = Usage {
+        let usage = Usage {
             instances: 3,
             creates: 1,
             waiting: (0..12).map(named).collect(),
         };
         let now = Instant::now();
-        let full = limits(&used, &spec(), None, Some(now));
+        let full = limits(&usage, &spec(), None, Some(now));
         assert_eq!((full.instances.used, full.instances.allowed), (3, Some(3)));
         let rate = full.creates_per_minute.as_ref().unwrap();
         assert_eq!((rate.used, rate.allowed), (1, Some(2)));
         assert_eq!((full.waiting, full.next.len()), (12, 10));
         assert_eq!(full.next[0].name, "web-0");
         assert_eq!(full.next[0].reason, "AccountLimitReached");
-        // After a restart, or while the service does not answer, no Instance has checked the limits yet.
+        // After a restart, or while the Account is not usable, the Instances have not checked the limits yet.
         let none = Usage {
             waiting: Vec::new(),
-            ..used
+            ..usage
         };
         for since in [None, Some(now)] {
             assert_eq!(limits(&none, &spec(), Some(&full), since), full);

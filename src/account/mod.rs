@@ -36,7 +36,7 @@ pub async fn reconcile(context: &AccountContext, account: &Account) -> Duration 
         return times::OUTDATED_RECHECK;
     }
     let (readiness, again) = plan(context, account, &key, &observed); // decides, and updates this process's memory of the Account
-    act(context, account, &key, &observed, reconcile_ends).await; // installs the account session; releases late servers
+    act(context, account, &key, &observed, reconcile_ends).await; // installs or withdraws the session; releases late servers
     match report::report(context, account, &key, &observed, &readiness).await {
         Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
         Err(error) => {
@@ -94,7 +94,7 @@ fn readiness_of_usable(
                  retries. Other calls continue"
             ))
         }
-        // After a restart: keep the message that the previous process wrote.
+        // No create was accepted and no operation was refused yet, as after a restart: keep the message that status shows.
         AccountHealth::Unknown
             if usable_since.elapsed() < times::ACCOUNT_STATUS_REFUSAL_VALID_FOR =>
         {
@@ -124,7 +124,7 @@ fn retry_after_problem(context: &AccountContext, key: &ObjectKey, reason: Reason
     let wait = match reason {
         Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
         Reason::ServiceUnreachable | Reason::RateLimited | Reason::AccountNotNormal => pause(),
-        // These reads follow no probe.
+        // No probe comes before these reads, so the whole pause counts from now.
         Reason::SecretReadFailed | Reason::ConfigMapReadFailed => return pause(),
         // Most other problems end with a change that the operator watches. ConfigMaps and the addresses of host names are not
         // watched, so each reconcile reads them again.

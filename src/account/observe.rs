@@ -1,4 +1,5 @@
-//! Reads the token Secret and, if necessary, calls the service.
+//! Observes whether an Account can be used: reads its Secrets and its ConfigMap if they may have changed, and probes the service
+//! if necessary.
 
 use super::context::AccountContext;
 use super::problem::Usability;
@@ -48,7 +49,7 @@ pub(super) async fn is_outdated(
     }
 }
 
-/// The current account session, or a new one if Secret or Account changed.
+/// The current account session, or a new one if the Account or an object that it names changed.
 async fn session(
     context: &AccountContext,
     account: &Account,
@@ -80,13 +81,13 @@ async fn session(
     {
         return Ok(session);
     }
-    // Read now, so that this spec and this exact version of the Secret are checked for consent together.
+    // Read the objects of `spec.tls` now: the check for consent needs the exact version that is used, not one that a watch showed.
     let destination = context.sessions.destination(spec);
     let destination = destination.map_err(|error| problem::no_client(&error, account))?;
     let read = read_tls(&context.client, &key.namespace, spec, &destination).await;
     let (tls, version) = match (read, former) {
         (Ok(read), _) => read,
-        // A failing apiserver is no statement about the bundle.
+        // A failing apiserver shows nothing about the bundle.
         (Err(problem), Some(former)) if problem.reason == Reason::ConfigMapReadFailed => {
             tracing::warn!(why = problem.message, "the former CA bundle stays in use");
             return Ok(former);
@@ -103,7 +104,7 @@ async fn session(
     new_session(context, account, key, &destination, credentials).await
 }
 
-/// Makes a session from the token as read now and from these TLS settings. The service has not been called with it.
+/// Reads the token, and makes an account session from it and from these TLS settings. Does not call the service.
 async fn new_session(
     context: &AccountContext,
     account: &Account,

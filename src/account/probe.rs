@@ -1,5 +1,5 @@
-//! Probes whether the service answers and accepts the token: one cheap authenticated call, unless another call has shown it
-//! recently.
+//! Probes whether the service answers and accepts the token: one cheap authenticated call, unless a listing or an earlier probe
+//! has shown it recently.
 
 use super::context::AccountContext;
 use super::problem::{self, Usability};
@@ -19,10 +19,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 enum Probed {
-    Answered(Result<(), Error>),
-    /// Neither the probe nor any other call was answered.
+    /// The call ended, with an answer or with an error.
+    Ended(Result<(), Error>),
+    /// Neither the probe nor any other call was answered for `PROBE_UNANSWERED_AFTER`.
     Silent,
-    /// The probe was not sent.
+    /// The rate limiter held the probe back until its deadline.
     NotSent,
 }
 
@@ -48,8 +49,8 @@ pub(super) async fn probe_session(
     if is_in_use && !memory.doubted && is_shown_usable && is_trusted {
         return Usability::Usable(session);
     }
-    // One probe of a refused token per interval serves all Instances of the Account. The reconcile that follows comes after exactly
-    // that interval, so a second of tolerance lets it probe.
+    // One probe of a refused token per interval serves all Instances of the Account. The next regular reconcile comes exactly one
+    // interval after the probe, so a second of tolerance lets it probe again.
     if let AccountState::Unusable(known) = state
         && known.reason == Reason::TokenRefused
         && memory.probed.is_some_and(|(at, succeeded)| {
@@ -60,13 +61,13 @@ pub(super) async fn probe_session(
     }
     let probed = probe(&session).await;
     if !matches!(probed, Probed::NotSent) {
-        let succeeded = matches!(probed, Probed::Answered(Ok(())));
+        let succeeded = matches!(probed, Probed::Ended(Ok(())));
         context.memories.update(key, |memory| {
             memory.probed = Some((now, succeeded));
             memory.doubted = false;
         });
     }
-    // A process continues the outage that its predecessor reported.
+    // An outage that status reports keeps its start after a restart of the process.
     let reported = account.status.as_ref();
     let reported = reported.and_then(|status| status.unreachable_since.as_ref());
     let since = memory
@@ -77,14 +78,14 @@ pub(super) async fn probe_session(
     let unreachable = |failure: &str| {
         let (endpoint, seconds) = (&account.spec.endpoint, UNREACHABLE_RETRY_MAX.as_secs());
         let message = format!(
-            "the service has not answered as it should since {since}: {failure}. The operator retries every {seconds} s: check \
-             spec.endpoint ({endpoint}), the network and the service"
+            "the service has given no usable answer since {since}: {failure}. The operator retries at least every \
+             {seconds} s: check spec.endpoint ({endpoint}), the network and the service"
         );
         Problem::new(Reason::ServiceUnreachable, message)
     };
     let problem = match probed {
-        Probed::Answered(Ok(())) => return Usability::Usable(session),
-        Probed::Answered(Err(error)) => match problem::answered(&error, account) {
+        Probed::Ended(Ok(())) => return Usability::Usable(session),
+        Probed::Ended(Err(error)) => match problem::answered(&error, account) {
             Some(problem) => problem,
             None => {
                 let lasted = trouble().map(|trouble| trouble.since.elapsed());
@@ -112,7 +113,7 @@ async fn probe(session: &AccountSession) -> Probed {
     loop {
         tokio::select! {
             biased;
-            probed = probe.as_mut() => return probed.map_or(Probed::NotSent, Probed::Answered),
+            probed = probe.as_mut() => return probed.map_or(Probed::NotSent, Probed::Ended),
             () = sleep(PROBE_RECHECK) => {
                 let is_over = |since: Instant| since.elapsed() >= PROBE_UNANSWERED_AFTER;
                 let is_silent = |trouble: Trouble| is_over(trouble.since);

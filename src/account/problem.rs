@@ -65,7 +65,7 @@ pub(super) fn no_client(error: &BuildError, account: &Account) -> Problem {
     Problem::new(reason, format!("{error}: {remedy}"))
 }
 
-/// The problem that the service's answer to a probe reports; None if the answer is inconclusive.
+/// The problem that the error of a probe shows; None if the error is inconclusive.
 pub(super) fn answered(error: &Error, account: &Account) -> Option<Problem> {
     let (reason, remedy) = if error.is_unauthorized() {
         (Reason::TokenRefused, put_token(account))

@@ -1,5 +1,5 @@
-//! Writes an Account's status if it changed, and publishes Events. A status that differs only in its counts, or that another
-//! writer replaced, is written at most once in 30 s.
+//! Writes an Account's status if it changed, and publishes Events. While spec and readiness stay the same, it writes at most
+//! once in 30 s, also if another writer replaced the status.
 
 use super::context::{AccountContext, LastReport};
 use super::problem::Usability;
@@ -72,8 +72,8 @@ pub(super) async fn report(
     Ok(None)
 }
 
-/// The next status. The former counts stay if there is no listing: none was requested since the process began, or no Instance
-/// names a zone any more.
+/// The next status. The former counts stay if there is no listing: without a session, or while no Instance requests one, as right
+/// after a start.
 fn next(
     context: &AccountContext,
     account: &Account,
@@ -173,7 +173,7 @@ mod tests {
         let none = AccountStatus::default();
         let clear = report("http://cloud.example", &none, first);
         assert_eq!(kinds(&clear), ["Ready=True", "InsecureEndpoint=True"]);
-        // Reported once, without repetition.
+        // A later status is equal, so it is not written again.
         assert_eq!(report("http://cloud.example", &clear, later), clear);
         for well in [
             "https://cloud.example",

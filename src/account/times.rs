@@ -12,7 +12,7 @@ pub const TOKEN_REFUSED_RETRY: Duration = Duration::from_secs(25);
 /// Recheck after a failed call: short, because whether the service is down is decided within a few seconds.
 pub const FAILED_CALL_RECHECK: Duration = Duration::from_secs(2);
 
-/// Recheck while the watch still shows the Account before an edit. The event of the edit usually comes sooner.
+/// Recheck while the watch still shows the Account as it was before an edit or its deletion. The watch event usually comes sooner.
 pub const OUTDATED_RECHECK: Duration = Duration::from_secs(2);
 
 /// Shortest pause before a retry, so that retries do not come in bursts.
@@ -21,12 +21,12 @@ pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between probes of an endpoint that does not answer, so that Instances continue within 30 s after it is back.
 pub const UNREACHABLE_RETRY_MAX: Duration = Duration::from_secs(20);
 
-/// Pause before the release of a late server is retried: longer than the interval between listings of a place that no Instance
-/// waits for, so that a listing can show the result first.
+/// Pause before the release of a late server is retried: longer than the longest interval between two listings of a zone, so
+/// that a listing can show the result first.
 pub const LATE_RELEASE_RETRY: Duration = Duration::from_secs(400);
 
-/// The same if the service refused the release because the server is busy. The server is billed meanwhile, and usually still
-/// being created. Shorter than the pause between reconciles, so that each reconcile retries.
+/// Pause before that retry if the service refused the release because the server is busy: most such servers are still being
+/// created, and are billed meanwhile. Shorter than the pause between reconciles, so that each reconcile retries.
 pub const LATE_RELEASE_BUSY_RETRY: Duration = Duration::from_secs(25);
 
 /// Time that must be left in a reconcile for one release call.
@@ -48,7 +48,7 @@ pub const PROBE_INTERVAL_MIN: Duration = Duration::from_secs(10);
 pub const UNREACHABLE_CERTAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// A probe counts as unanswered after this time, if no other call was answered either. Together with the time in which the first
-/// call fails this is less than half a minute, and a service that is slower than this is of no use.
+/// call fails this is less than half a minute, and a service that takes longer for an answer is of no use.
 pub const PROBE_UNANSWERED_AFTER: Duration = Duration::from_secs(15);
 
 /// How often a waiting probe checks whether another call was answered.
@@ -63,15 +63,16 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 pub const ACCOUNT_STATUS_REFUSAL_VALID_FOR: Duration = Duration::from_secs(600);
 
 /// How long after the Account became usable every Instance should have had a reconcile: an estimate, which also counts after an
-/// outage. Earlier, zones and waiting Instances would be missing.
+/// outage. Before that, zones and waiting Instances may be missing.
 pub const ALL_HAD_A_RECONCILE_AFTER: Duration = Duration::from_secs(25);
 
-/// A zone is reported as failing after this time. A single lost listing concerns no user, and after an outage each zone has been
-/// listed again within this time, since pauses between retries end at 20 s.
+/// A zone is reported as failing after this time. A single lost listing concerns no user, and after an outage each zone for
+/// which an Instance waits has been listed again within this time, since pauses between retries end at 20 s. The listing of an
+/// idle zone may come up to a minute later.
 pub const ZONE_FAILING_SHOWN_AFTER: Duration = Duration::from_secs(25);
 
 /// How often status is written only because times of listings changed: often enough to distinguish a zone that is listed from one
-/// that is not, and only one write per Account every five minutes, which stays cheap with many Accounts.
+/// that is not, and at most one write per Account in five minutes, which stays cheap with many Accounts.
 pub const LISTED_TIMES_REWRITE: Duration = Duration::from_secs(300);
 
 /// Shortest pause between writes of changed counts, which change with every create. The operator also waits this long before it

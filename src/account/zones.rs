@@ -10,8 +10,8 @@ use kube::ResourceExt;
 use std::cmp::Ordering;
 use tokio::time::Instant;
 
-/// Status shows as many places and servers as the schema allows, since it is no database. The counts cover all of them.
-const PLACES: usize = 100;
+/// Status shows as many zones and unowned servers as the schema allows. Its counts cover all of them.
+const ZONES: usize = 100;
 const UNOWNED: usize = 20;
 
 /// Identifiers of the service are far shorter; a longer one would bloat status.
@@ -50,8 +50,8 @@ pub(super) fn write_listings(
     }
     keep_times(&mut inventory, &status.inventory);
     status.unowned = unowned(listings, &inventory, &status.unowned, account);
-    let is_whole = |zone: &&PlaceInventory| zone.servers.is_some() && zone.failing_since.is_none();
-    let listed = inventory.iter().filter(is_whole).count();
+    let is_listed = |zone: &&PlaceInventory| zone.servers.is_some() && zone.failing_since.is_none();
+    let listed = inventory.iter().filter(is_listed).count();
     status.listed_zones = Some(format!("{listed}/{}", inventory.len()));
     // None if nothing is known, which differs from zero servers.
     let total = |of: fn(&PlaceInventory) -> Option<i64>| {
@@ -60,10 +60,10 @@ pub(super) fn write_listings(
     };
     status.servers = total(|zone| zone.servers);
     status.unowned_servers = total(|zone| zone.unowned);
-    if inventory.len() > PLACES {
+    if inventory.len() > ZONES {
         // Keep failing zones when the list is cut: a user looks for them and has to fix them.
         inventory.sort_by_key(|zone| zone.failing_since.is_none());
-        inventory.truncate(PLACES);
+        inventory.truncate(ZONES);
         inventory.sort_by(by_place);
     }
     status.inventory = inventory;
@@ -126,7 +126,7 @@ fn zone(
     match &listing.failing {
         None if is_listed => (zone.failing_since, zone.message) = (None, None),
         Some(failing) if has_lasted(failing, usable_since) => {
-            // The zone was already failing when this process began, and was not listed since.
+            // A zone that this process has not listed yet may fail since before this process: it keeps the time in status.
             let former = zone.failing_since.filter(|_| !is_listed);
             zone.failing_since = Some(former.unwrap_or(Time(failing.began)));
             let message = printable(&failing.message);

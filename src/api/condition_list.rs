@@ -4,7 +4,8 @@ use super::conditions::{OWN_TYPES, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-/// Temporary path to which the patch moves the list while it replaces status. The object has no such field once the patch is applied.
+/// Temporary path to which the patch moves the list while it replaces status. The object has no such field once the patch is
+/// applied.
 const ASIDE: &str = "/conditions";
 
 /// The types of all conditions of a status, in the order of its list.
@@ -13,8 +14,8 @@ pub struct ListedTypes(Vec<String>);
 
 impl ListedTypes {
     /// Reads the types, and removes from `conditions` those that decide nothing: the conditions of other controllers, and the
-    /// schema's default. The rest gets the order of [`OWN_TYPES`], in which a status is computed: the list in the apiserver keeps
-    /// the order in which conditions were added.
+    /// schema's default. The remaining ones get the order of [`OWN_TYPES`], in which a status is computed: the list in the
+    /// apiserver may have another order.
     pub fn take(conditions: &mut Vec<Condition>) -> Self {
         let types = conditions.iter().map(|condition| condition.type_.clone());
         let types = types.collect();
@@ -34,9 +35,9 @@ impl ListedTypes {
 
     /// Operations of a JSON patch that replace the status, whose `conditions` are the operator's own.
     ///
-    /// A condition of another controller keeps its value, even one that was written after the types were read. The patch fails if
-    /// the list then has other types at these places. There is no such test for a list that was read as empty (as the schema's
-    /// default is): JSON Patch has none that an absent list and an empty one both pass.
+    /// A condition of another controller keeps its value, even one that was written after the types were read. The patch tests
+    /// the types, and fails if the list has another type at one of the positions that were read. A list that was read as empty (as
+    /// the schema's default is) is not tested: no test of JSON Patch succeeds for an absent list and for an empty one.
     pub fn replace_status(&self, mut status: Value) -> Vec<Value> {
         if self.0.is_empty() {
             return vec![json!({"op": "add", "path": "/status", "value": status})];
@@ -52,7 +53,7 @@ impl ListedTypes {
         operations
     }
 
-    /// The same for the conditions alone, where a status exists.
+    /// As [`Self::replace_status`], but for the conditions alone, of an object that has a status.
     pub fn replace_own(&self, own: &Value) -> Vec<Value> {
         if self.0.is_empty() {
             return vec![json!({"op": "add", "path": "/status/conditions", "value": own})];
@@ -104,8 +105,8 @@ mod tests {
         ListedTypes::take(&mut all)
     }
 
-    /// The object after a write of a status with the conditions `own`, if the apiserver has the list `current` and `read` is the list
-    /// that was read.
+    /// The object after a write of a status with the conditions `own`, if the apiserver has the list `current` and `read` is the
+    /// list that was read.
     fn written(
         current: &[(&str, &str)],
         read: &[(&str, &str)],

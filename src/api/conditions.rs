@@ -1,5 +1,5 @@
-//! Conditions for kstatus and for people: `Ready` is always present; `Reconciling`, `Stalled` and `Drifted` only while they are
-//! true.
+//! Conditions for kstatus and for people: `Ready` is always present; `Synced` once the operator knows whether status is up to date;
+//! all others only while they are true.
 
 pub use super::reasons::Reason;
 
@@ -18,14 +18,14 @@ pub const STALLED: &str = "Stalled";
 /// The server differs from the spec in a way that only a human may resolve.
 pub const DRIFTED: &str = "Drifted";
 
-/// The operator recently confirmed what status shows of the server. False if the server could not be observed for five minutes,
-/// or if its Account is missing or has a problem that a user must fix.
+/// The service recently showed whether the server exists. False if it did not for five minutes, or if the Account of the Instance
+/// is missing or has a problem that a user must fix.
 pub const SYNCED: &str = "Synced";
 
 /// The service will expire the server within a week, or has expired it. A warning: the server may still run.
 pub const EXPIRING: &str = "Expiring";
 
-/// On an Account: the operator has permissions that it must not have. This does not block any work.
+/// On an Account: the operator has permissions that it must not have. Until that is fixed, it creates no Secrets.
 pub const EXCESSIVE_PERMISSIONS: &str = "ExcessivePermissions";
 /// The Account's token is sent over the network unencrypted. A warning, independent of whether the Account is usable.
 pub const INSECURE_ENDPOINT: &str = "InsecureEndpoint";
@@ -47,7 +47,7 @@ pub const OWN_TYPES: [&str; 9] = [
     UNSAFE_RIGHTS,
 ];
 
-/// Longest message of a condition, in characters. A longer one is cut here, and an ellipsis is added.
+/// A longer message is cut after this number of characters, and an ellipsis is added.
 const MESSAGE_MAX: usize = 1024;
 
 /// The schema's default status, which the apiserver shows until the operator has written one. It costs no write.
@@ -74,8 +74,7 @@ pub(super) fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Conditio
     Ok(all)
 }
 
-/// A condition in addition to those of [`Readiness`]: a problem that should be fixed but does not block any work, or whether status
-/// is up to date.
+/// A condition in addition to those of [`Readiness`]: a problem that should be fixed, or whether status is up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdditionalCondition {
     /// Its type.
@@ -97,7 +96,7 @@ impl AdditionalCondition {
     }
 }
 
-/// The content of the conditions.
+/// The state of an object, from which its main conditions are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// The overall state.
@@ -106,7 +105,7 @@ pub struct Readiness {
     pub reason: Reason,
     /// A sentence for people. It names the object and the remedy, without clocks, counters or request ids.
     pub message: String,
-    /// It may pass quickly, so that status shows it only if it lasts.
+    /// The state may pass quickly, so status shows it only once it has lasted.
     pub is_progress: bool,
 }
 
@@ -144,7 +143,7 @@ impl Readiness {
         Self::new(State::Reconciling, reason, message)
     }
 
-    /// The same, shown only if it lasts.
+    /// An operation or a wait that may pass quickly: status shows it only once it has lasted.
     pub fn progress(reason: Reason, message: impl Into<String>) -> Self {
         let is_progress = true;
         Self {
@@ -153,8 +152,8 @@ impl Readiness {
         }
     }
 
-    /// A refusal by the service. Status shows it at once, except a refusal by rate or an outage, which it shows only
-    /// if it lasts.
+    /// A failed call with this reason. Status shows it at once, except a refusal by rate and an outage: those only once they have
+    /// lasted.
     pub fn refused(message: &str, reason: Reason) -> Self {
         match reason {
             Reason::CreateRefused | Reason::OperationRefused => Self::stalled(reason, message),
@@ -163,7 +162,7 @@ impl Readiness {
         }
     }
 
-    /// The same, but shown at once if `is_urgent`.
+    /// This state, which status shows at once if `is_urgent`, even if it may pass quickly.
     pub fn at_once_if(self, is_urgent: bool) -> Self {
         let is_progress = self.is_progress && !is_urgent;
         Self {

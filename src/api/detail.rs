@@ -138,7 +138,7 @@ pub fn disk_fields() -> impl Iterator<Item = &'static str> {
     DISK.iter().map(|(name, ..)| *name)
 }
 
-/// The value as status keeps it; none if it has another type.
+/// The value as status keeps it; none if it is not of this type.
 fn fit(shape: Shape, value: &Value) -> Option<Value> {
     Some(match (shape, value) {
         (Disks, Value::Array(items)) => {
@@ -158,7 +158,7 @@ fn fit(shape: Shape, value: &Value) -> Option<Value> {
 
 /// A whole number as the apiserver returns it: 2.0 becomes 2.
 fn whole(value: &Value) -> Option<Value> {
-    /// Above this, a float may not represent a single integer.
+    /// Above this, one float stands for several integers.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = value
         .as_f64()

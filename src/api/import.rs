@@ -2,8 +2,8 @@ use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
-/// An existing server that was not bought for an Instance: selected by its identifier, or by a filter whose fields must
-/// together match exactly one server of spec.region and spec.zone.
+/// An existing server that was not bought for this Instance: selected by its identifier, or by a filter that must match exactly
+/// one server of spec.region and spec.zone. A server matches if every given field does.
 #[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != (has(self.name) || has(self.address))")
@@ -25,7 +25,7 @@ pub struct Import {
 
 impl Import {
     /// The server as messages describe it.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let parts = [
             ("", &self.id),
             ("called ", &self.name),

@@ -92,12 +92,12 @@ pub struct InstanceSpec {
     pub account_ref: AccountRef,
 
     /// Region code, for example ru-moscow-1, or the name of the region in the service's region list. A value of lower-case
-    /// letters, digits and hyphens counts as a code. Cannot be changed once a server exists.
+    /// letters, digits, hyphens, dots and underscores counts as a code. Cannot be changed once a server exists.
     #[schemars(length(min = 1, max = 63))]
     pub region: String,
 
     /// Zone code within the region, for example ru-moscow-1-a, or the name of the zone in the service's region list. A value of
-    /// lower-case letters, digits and hyphens counts as a code. Cannot be changed once a server exists.
+    /// lower-case letters, digits, hyphens, dots and underscores counts as a code. Cannot be changed once a server exists.
     #[schemars(length(min = 1, max = 63))]
     pub zone: String,
 
@@ -277,7 +277,8 @@ pub struct InstanceStatus {
     /// The values that the service last accepted. If absent, they are derived from the record of the purchase and from the spec.
     pub applied: Option<Applied>,
 
-    /// A reinstall of a running server has left it off, and it has not run since. With powerState Unmanaged, the operator starts it.
+    /// A reinstall of a running server has left it off, and it has not run since. With powerState Unmanaged, the operator starts
+    /// it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_off: bool,
 
@@ -323,10 +324,11 @@ pub struct InstanceStatus {
     /// spec.utcOffset of the Account). The condition Expiring warns a week ahead.
     pub expire_time: Option<Time>,
 
-    /// When the current values were first observed.
+    /// When the operator last wrote this status, which it does only if something has changed.
     pub last_observed_time: Option<Time>,
 
-    /// Ready; once the server was observed, Synced; and, only while true, Reconciling, Stalled, Drifted and Expiring.
+    /// Ready; once it is known whether status is up to date, Synced; and, only while true, Reconciling, Stalled, Drifted and
+    /// Expiring.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -338,7 +340,7 @@ pub struct InstanceStatus {
 }
 
 impl InstanceStatus {
-    /// The end of the recorded create, if it failed or its server is gone and will be replaced.
+    /// The end of the recorded create, if it failed, or if its server is gone and will be replaced.
     pub fn end_of(&self, record: &PurchaseRecord) -> Option<&OperationEnd> {
         let shown = self.operation.as_ref()?;
         let is_it = shown.verb == Verb::Create && shown.attempt == i64::from(record.attempt);
@@ -383,7 +385,7 @@ pub struct HistoryEntry {
     pub generation: Option<i64>,
     /// Name, key, UID and resourceVersion of the Secret with the password that the operation was to set.
     pub password_secret: Option<String>,
-    /// The server's power was cut, or may have been: its operating system was not asked to shut down.
+    /// The server's power was cut, or may have been, before its operating system had shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub power_cut: bool,
     /// When the operation was recorded.

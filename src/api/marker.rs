@@ -28,7 +28,7 @@ impl Marker {
     }
 
     /// The marker at the end of a server's name, if the end has the shape of one: a hyphen and thirteen characters of
-    /// lower-case base32. A rule of the CRD prevents users from choosing a name of this shape.
+    /// lower-case base32. The name of a server that the operator did not buy may have this shape by chance.
     pub fn in_name(name: &str) -> Option<Self> {
         let (_, tail) = name.rsplit_once('-')?;
         let fits =

@@ -6,7 +6,7 @@ use super::Marker;
 /// API group of both kinds.
 pub const GROUP: &str = "cloudserver.dev";
 
-/// Finalizer on an Instance: the object stays until the release of its server is confirmed.
+/// Finalizer on an Instance: the object stays until its server is confirmed gone or is retained, or certainly none was bought.
 pub const FINALIZER: &str = "cloudserver.dev/release";
 
 /// Annotation that contains the [`PurchaseRecord`](super::PurchaseRecord): the durable record of the purchase for an Instance.
@@ -26,8 +26,8 @@ pub const SECRET_MARKER: &str = "cloudserver.dev/marker";
 /// relative to this time.
 pub const ROTATED_AT: &str = "cloudserver.dev/rotated-at";
 
-/// Annotation of a generated login Secret: the resourceVersion on which the operator's last write was based, if that write did
-/// not change the password that the server has.
+/// Annotation of a generated login Secret: the resourceVersion on which the operator based a write that left the password of the
+/// server unchanged, so that both versions stand for one password.
 pub const SETTLED_FROM: &str = "cloudserver.dev/settled-from";
 
 /// Label by which a Secret consents to its use: `token` or `client-certificate`.
@@ -63,11 +63,11 @@ pub const INSTANCE_NAME_MAX: usize = 64;
 /// Dots of a Kubernetes name become hyphens, since the service allows only letters, digits and hyphens. The attempt is not part
 /// of the name: every attempt makes servers with the same marker.
 pub fn server_name(object_name: &str, marker: &Marker) -> String {
-    let room = INSTANCE_NAME_MAX - 1 - marker.as_str().len();
+    let prefix_max = INSTANCE_NAME_MAX - 1 - marker.as_str().len();
     let prefix: String = object_name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .take(room)
+        .take(prefix_max)
         .collect();
     format!("{prefix}-{marker}")
 }

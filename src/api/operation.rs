@@ -16,7 +16,7 @@ use std::fmt;
 pub struct Operation {
     /// The operation.
     pub verb: Verb,
-    /// Number of the attempt; strictly increasing over the life of the Instance.
+    /// Number of the attempt; strictly increasing unless status is lost.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
     /// A random value of the reconcile that announced the newest call of the operation. It shows that the announcement is its
@@ -33,7 +33,7 @@ pub struct Operation {
     /// The call of a reinstall that is in progress, if it is a stop before the reinstall, or the reinstall after such a stop.
     /// Without it, the call is the operation itself.
     pub stage: Option<Stage>,
-    /// A stop of the operation cuts the server's power: the operating system is not asked to shut down.
+    /// A stop of the operation cuts the server's power before its operating system has shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub power_cut: bool,
     /// The state that the operation will give the server.
@@ -85,7 +85,8 @@ pub struct OperationEnd {
     pub finished_at: Time,
 }
 
-/// An operation that ended badly, and when it may begin again. An edit of the spec that changes the target ends the wait.
+/// An operation that ended badly, and when it may begin again. The wait until notBefore ends early if the spec is edited or the
+/// target changes.
 #[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -140,8 +141,8 @@ pub struct Applied {
     pub restart: Option<String>,
     /// The token of the last reinstall that a token requested.
     pub reinstall: Option<String>,
-    /// The desired power state that the server last had. If the server leaves it while the spec still wants it, the cause is an
-    /// external change.
+    /// The desired power state that the server last had. If the server leaves it while the spec still requests it, the cause
+    /// is an external change, unless leftOff is set.
     pub power_state: Option<PowerState>,
 }
 
@@ -223,7 +224,7 @@ impl Operation {
     /// The nonce of an operation whose newest call was refused.
     pub const REFUSED: &str = "refused";
 
-    /// The same operation, whose newest call was refused.
+    /// This operation, marked as one whose newest call was refused.
     #[must_use]
     pub fn refused(self) -> Self {
         let nonce = Self::REFUSED.to_owned();
@@ -236,12 +237,12 @@ impl Operation {
         self.nonce == Self::REFUSED
     }
 
-    /// Whether the operation is not known to have ended.
+    /// Whether the operation is in flight, as far as status shows.
     pub fn is_open(&self) -> bool {
         self.end.is_none()
     }
 
-    /// The operation of the service that is requested now.
+    /// The verb of the newest call: a stop in the stage Stopping of a reinstall, otherwise that of the operation.
     pub fn call(&self) -> Verb {
         match self.stage {
             Some(Stage::Stopping) => Verb::Stop,

@@ -1,4 +1,5 @@
-//! The policies in an Instance's spec, which actions the operator may take on a server, and the requests in it by token.
+//! The policies in an Instance's spec, which limit the operator's actions on a server, and the requests that the spec makes by
+//! token.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::KubeSchema;
@@ -12,7 +13,8 @@ pub enum ReinstallPolicy {
     /// A change of image, key or spec.reinstall.token starts the reinstall.
     #[default]
     Automatic,
-    /// A reinstall starts only with a new spec.reinstall.token whose spec.reinstall.image is spec.image.id.
+    /// A reinstall starts only with a new spec.reinstall.token, and only if spec.reinstall.image is the identifier of the desired
+    /// image (spec.image.id or status.resolved.image.id).
     OnRequest,
     /// The operator never reinstalls the server.
     Never,
@@ -84,7 +86,7 @@ impl Default for StopPolicy {
 }
 
 impl StopPolicy {
-    /// How long an accepted stop may take before the power is cut; none if it is never cut.
+    /// How long an accepted stop may take before the power is cut; none unless `force` is AfterGracePeriod.
     pub fn grace(&self) -> Option<Duration> {
         let seconds = u64::try_from(self.grace_period_seconds).unwrap_or(1);
         (self.force == ForceStop::AfterGracePeriod).then(|| Duration::from_secs(seconds.max(1)))
@@ -160,7 +162,7 @@ pub struct Reconcile {
     pub token: String,
 }
 
-/// Hours, minutes and seconds.
+/// Parses a duration of hours, minutes and seconds.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let duration = text.parse::<SignedDuration>().ok()?;
     Duration::try_from(duration).ok()

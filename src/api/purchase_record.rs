@@ -42,7 +42,8 @@ pub struct PurchaseRecord {
     pub started_at: Timestamp,
     /// Generation of the spec for which the newest attempt was made.
     pub generation: i64,
-    /// Why the newest attempt was made. For display only.
+    /// Why the newest attempt was made. No call depends on it: it only selects the Event of a create, and the cause of the next
+    /// attempt.
     #[serde(default, deserialize_with = "Cause::read")]
     pub cause: Option<Cause>,
     /// The values with which the server was requested.
@@ -61,10 +62,9 @@ pub struct PurchaseRecord {
     /// The identifiers that the selectors of the spec were resolved to for the purchase. If status is lost, they are not
     /// resolved again.
     pub resolved: Option<Resolved>,
-    /// Every zone (region/zone) in which an attempt was made, the newest last: a server with our marker may exist in any of
-    /// them.
+    /// Every zone (region/zone) in which a server of this Instance may be. A server on record is in the last one.
     pub places: Vec<String>,
-    /// Number of attempts that ended without a receipt: a server of theirs may still appear.
+    /// Number of attempts from which a further server may appear: they ended without a receipt, or their server was adopted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u32,
     /// Number of consecutive creates whose task failed.
@@ -83,13 +83,13 @@ pub struct PurchaseRecord {
 }
 
 /// No attempt number and no count of attempts comes near this limit: at one per second it would take thirty years. A larger
-/// number was not counted but edited in, and would soon leave no room to count on.
-const MOST: u32 = 1_000_000_000;
+/// number was not counted but edited in, and to count on from it could overflow.
+const COUNT_MAX: u32 = 1_000_000_000;
 
 /// An attempt number from an external source, if it is plausible.
 pub fn attempt_number(number: i64) -> Option<u32> {
     let number = u32::try_from(number).ok();
-    number.filter(|number| *number <= MOST)
+    number.filter(|number| *number <= COUNT_MAX)
 }
 
 /// The service's refusal of a create.
@@ -138,10 +138,10 @@ impl PurchaseRecord {
             ("failed", record.failed),
             ("recreated", record.recreated),
         ];
-        match numbers.into_iter().find(|(_, number)| *number > MOST) {
+        match numbers.into_iter().find(|(_, number)| *number > COUNT_MAX) {
             Some((field, number)) => Err(BindingError(format!(
-                "has {field} {number}, which is more than any count ({MOST}): restore the annotation from a backup, or remove it \
-                 while the Instance is not being deleted: the record is then rebuilt"
+                "has {field} {number}, which is more than any count ({COUNT_MAX}): restore the annotation from a backup, or \
+                 remove it while the Instance is not being deleted: the record is then rebuilt"
             ))),
             None => Ok(record),
         }
@@ -257,10 +257,10 @@ mod tests {
                 error.contains(&words) && error.contains("restore"),
                 "{error}"
             );
-            assert!(parse(MOST).is_ok());
+            assert!(parse(COUNT_MAX).is_ok());
         }
         assert_eq!(attempt_number(7), Some(7));
-        for absurd in [-1, i64::from(MOST) + 1, i64::from(u32::MAX), i64::MAX] {
+        for absurd in [-1, i64::from(COUNT_MAX) + 1, i64::from(u32::MAX), i64::MAX] {
             assert_eq!(attempt_number(absurd), None);
         }
     }

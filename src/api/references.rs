@@ -1,7 +1,7 @@
 //! References of a spec to things of the service: by the service's identifier, or by a selector of properties.
 //!
-//! Rules of the schema require exactly one of the two. A selector is resolved once, and the result is kept in `status.resolved`
-//! together with the selector.
+//! Rules of the schema require exactly one of the two. Until the purchase, each try resolves a selector anew. Then the
+//! result is kept in `status.resolved` together with the selector, until the selector changes.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -31,7 +31,8 @@ pub struct PackageRef {
     /// Minimum size of the system disk, in GiB.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub system_disk: Option<i32>,
-    /// Minimum size of the data disk, in GiB. Without it, a data disk is allowed: of packages with equal cpu, memory and systemDisk, the one with the smallest data disk, or none, is chosen.
+    /// Minimum size of the data disk, in GiB. Without it, a data disk is allowed: of packages with equal cpu, memory and
+    /// systemDisk, the one with the smallest data disk, or none, is chosen.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub data_disk: Option<i32>,
     /// How traffic is charged.
@@ -203,7 +204,7 @@ impl Resolved {
         }
     }
 
-    pub fn set(&mut self, reference: Reference, pin: Option<ResolvedReference>) {
+    pub fn set(&mut self, reference: Reference, result: Option<ResolvedReference>) {
         *match reference {
             Reference::Region => &mut self.region,
             Reference::Zone => &mut self.zone,
@@ -211,7 +212,7 @@ impl Resolved {
             Reference::Firewall => &mut self.firewall,
             Reference::Image => &mut self.image,
             Reference::SshKey => &mut self.ssh_key,
-        } = pin;
+        } = result;
     }
 
     /// `self`, unless it is empty.

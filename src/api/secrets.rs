@@ -8,8 +8,8 @@ use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The key of a generated login Secret whose value is the current password. If a user changes the value, the operator sets the
-/// new password on the server.
+/// Key of the password in a generated login Secret and in a connection Secret. In a login Secret it is the password to log in with,
+/// or one that a user requests by an edit; the key `current` has the password that the server is known to have.
 pub const PASSWORD: &str = "password";
 
 /// A password that the operator generates.
@@ -39,7 +39,7 @@ pub struct GeneratedLogin {
 const TEMPLATE_RULE: &str =
     "self.all(key, !key.startsWith('cloudserver.dev/') && key != 'app.kubernetes.io/managed-by')";
 /// The schema's message for a violation of [`TEMPLATE_RULE`].
-const TEMPLATE_MESSAGE: &str = "must not name app.kubernetes.io/managed-by or a key that begins with cloudserver.dev/: the operator alone writes those";
+const TEMPLATE_MESSAGE: &str = "must not name app.kubernetes.io/managed-by or a key that begins with cloudserver.dev/: the operator recognizes Secrets by them";
 
 /// Labels and annotations of a Secret that the operator writes. The operator adds and updates those that are listed here. All
 /// others on the Secret stay, even those that were once listed here.

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-/// Longest name of a Secret, a ConfigMap, an Account or an Instance, and longest key of a Secret.
+/// Longest name of a Secret, a ConfigMap, an Account or an Instance.
 const LONGEST_NAME: usize = 253;
 /// Longest name of a namespace.
 const LONGEST_LABEL: usize = 63;

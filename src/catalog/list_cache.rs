@@ -1,4 +1,4 @@
-//! A cache of listings. Each listing is read by one reconcile at a time, and others that need it wait for that result.
+//! A cache of the service's lists. One caller at a time reads a list; other callers that need the list wait for that reading.
 
 use super::pages::{OfferList, Unread};
 use crate::cloud::List;
@@ -8,20 +8,19 @@ use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-/// How long a listing is used in which the caller found its thing: names change rarely.
+/// How long a list is used that has the offer which the caller needs: offers change rarely.
 const TTL: Duration = Duration::from_secs(300);
-/// For each call that reading a list takes, a list without the thing that a caller looks for is not read again sooner than this,
-/// regardless of the number of Instances: one object that looks in vain costs four calls a minute, regardless of the length of the
-/// list.
+/// A list without the offer that a caller needs is read again after this time for each call that a reading takes. So lookups of a
+/// missing offer cost at most four calls a minute, regardless of the length of the list and of the number of Instances.
 const REREAD_AFTER_MISS_PER_CALL: Duration = Duration::from_secs(15);
-/// A list of one page counts as two calls.
+/// A list that arrives in one call counts as two calls.
 const CALLS_MIN: u32 = 2;
 /// A list that could not be read is not read again sooner than this.
 const REREAD_AFTER_TROUBLE: Duration = Duration::from_secs(10);
-/// Longest wait for a reading, including the request limit, since the reconcile has other work to do.
+/// Longest time for a reading, including the waits for the rate limiter, since the reconcile has other work to do.
 const LIST_DEADLINE: Duration = Duration::from_secs(60);
-/// More lists than the Instances of one process use. Beyond, entries are dropped that no reconcile waits for.
-const MOST: usize = 512;
+/// More lists than the Instances of one session use. Beyond, all entries are dropped that no caller uses at that moment.
+const LISTS_MAX: usize = 512;
 
 #[derive(Debug, Default)]
 pub(super) struct ListCache {
@@ -58,7 +57,7 @@ impl ListCache {
         let outcome = match tokio::time::timeout(LIST_DEADLINE, read()).await {
             Ok(outcome) => outcome.map(Arc::new),
             Err(_) => Err(Unread {
-                why: "the request limit left no room to read it".to_owned(),
+                why: "reading it took too long (slow service or request limit)".to_owned(),
                 unauthorized: false,
             }),
         };
@@ -68,7 +67,7 @@ impl ListCache {
 
     fn of(&self, key: &List) -> Arc<AsyncMutex<Option<LatestReading>>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST && !all.contains_key(key) {
+        if all.len() >= LISTS_MAX && !all.contains_key(key) {
             all.retain(|_, latest| Arc::strong_count(latest) > 1);
         }
         all.entry(key.clone()).or_default().clone()

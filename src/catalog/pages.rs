@@ -1,8 +1,8 @@
 //! Reads a list to its end, and judges what it proves.
 //!
-//! As with the listing of instances, neither `pageSize` nor `rowCount` is trusted: only an empty page or a repeated last page
-//! ends a list. A list that may have changed while it was read, or that has a malformed row, does not prove that something is
-//! missing.
+//! As with the listing of instances, neither a short page nor `rowCount` ends a list: it ends with an empty page, or with one that
+//! has no new rows. A list that may have changed while it was read, or that has a row without an identifier, does not prove that
+//! something is missing.
 
 use crate::cloud::{Charge, Error, List, ListPage, Offer};
 use std::collections::HashSet;
@@ -18,8 +18,9 @@ pub struct OfferList {
     pub rows: Vec<Offer>,
     /// Nothing suggests that the list changed while it was read.
     pub steady: bool,
-    /// All rows could be parsed.
+    /// Each row had an identifier.
     pub readable: bool,
+    /// How many pages were requested, including the one that showed the end.
     pub pages: u32,
     /// When the last page had arrived.
     pub read: Instant,
@@ -38,11 +39,12 @@ impl OfferList {
 pub fn doubt(steady: bool, readable: bool) -> Option<&'static str> {
     match (steady, readable) {
         (true, true) => None,
-        (false, _) => Some("it changed while it was read; ask again"),
+        (false, _) => Some("it changed while it was read: run the command again"),
         (true, false) => Some("it has rows without an identifier, which are left out"),
     }
 }
 
+/// Why a list could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// The cause, in words for users.
@@ -91,7 +93,7 @@ struct OfferAssembly {
     charges: Vec<Charge>,
     known: HashSet<String>,
     last: Vec<String>,
-    /// Length and `rowCount` of every page that had rows.
+    /// Length and `rowCount` of each page, except an empty or repeated one that ended the list.
     counts: Vec<(usize, Option<u64>)>,
     unreadable: usize,
     doubled: bool,
@@ -120,7 +122,7 @@ impl OfferAssembly {
             }
         }
         self.last = ids;
-        // A page without new rows that differs from the last one: the list changed or repeats itself.
+        // A page without new rows that differs from the last one: the list changed or repeats itself, or no row has an identifier.
         self.rows.len() == before && self.pages > 1
     }
 
@@ -197,9 +199,9 @@ mod tests {
     #[test]
     fn an_unreadable_row_is_reported() {
         let mut assembly = OfferAssembly::default();
-        let mut odd = page(&["a"], Some(2));
-        odd.unreadable = 1;
-        assembly.add(odd);
+        let mut malformed = page(&["a"], Some(2));
+        malformed.unreadable = 1;
+        assembly.add(malformed);
         let list = assembly.finish();
         assert!(list.steady && !list.readable);
         assert!(list.doubt().unwrap().contains("without an identifier"));

@@ -68,9 +68,9 @@ pub struct Query<'a> {
     pub spec: &'a InstanceSpec,
     pub reference: Reference,
     pub place: &'a Place,
-    /// The identifiers that the server has now. If several offers match a selector, it means one of these.
+    /// The images or keys that the server has, for a selector of them: if several offers match, one of these is chosen.
     pub current: &'a [String],
-    /// Only lists that were read after this instant count.
+    /// A list that was read before this instant is read again, but at most twice a minute; until then, the older list is used.
     pub newer_than: Option<Instant>,
 }
 
@@ -159,7 +159,7 @@ impl Query<'_> {
             _ if !list.steady => {
                 return Err(self.unread(&shown, "it changed while it was read", false));
             }
-            // The missing thing may be in a row that could not be parsed.
+            // The missing offer may be a row without a readable identifier.
             Choice::None(_) if !list.readable => {
                 return Err(self.unread(&shown, "it has malformed rows", false));
             }

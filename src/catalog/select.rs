@@ -67,13 +67,13 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// The smallest package, by [`order`], that is at least as large as the filter demands.
+/// The smallest package, by [`order`], that fits the filter; see [`is_large_enough`].
 pub fn package(rows: &[Offer], wanted: &PackageRef) -> Choice {
     let large = rows.iter().filter(|row| is_large_enough(row, wanted));
     if let Some(smallest) = large.min_by(order) {
         return Choice::One(smallest.id.clone());
     }
-    // No package is large enough, so the largest are named, those with the wanted charge mode first.
+    // No package fits the filter, so the largest are named, those with the requested charge mode first.
     let mut near: Vec<&Offer> = rows.iter().collect();
     near.sort_by(|a, b| {
         has_mode(b, wanted)
@@ -90,8 +90,8 @@ fn has_mode(row: &Offer, wanted: &PackageRef) -> bool {
     wanted.charge_mode.is_none_or(is)
 }
 
-/// Whether a package is at least as large as the filter demands. A figure that the service does not give fails the filter, except
-/// for a data disk, which some packages do not have.
+/// Whether a package is at least as large as the filter demands, and has its charge mode. A package without a figure that the
+/// filter demands does not fit; a missing data disk counts as a size of zero.
 pub fn is_large_enough(row: &Offer, wanted: &PackageRef) -> bool {
     let enough = |found: Option<u64>, least: Option<i32>| {
         let least = least.map(|least| u64::try_from(least).unwrap_or(0));

@@ -1,6 +1,6 @@
-//! The addresses to which no request goes unless an allowed endpoint names the host: addresses of the machine itself, of its
-//! link, and of services that give a cloud's machines confidential data. Private ranges are ordinary for a service and are
-//! allowed.
+//! The addresses to which the operator sends no request unless an allowed endpoint names the host: addresses of the machine
+//! itself, of its link, of many machines at once, and of services that give a cloud's machines confidential data. Private ranges
+//! are ordinary for a service and are allowed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -79,8 +79,8 @@ fn class(address: IpAddr) -> Option<&'static str> {
 fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
     // By RFC 6052, an address that would cross octet 8 skips it.
-    let at = |places: [usize; 4]| {
-        let [a, b, c, d] = places.map(|place| octets[place]);
+    let at = |positions: [usize; 4]| {
+        let [a, b, c, d] = positions.map(|position| octets[position]);
         Ipv4Addr::new(a, b, c, d)
     };
     let last = at([12, 13, 14, 15]);
@@ -89,15 +89,15 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..]
         | [0, 0, 0, 0, 0xffff, 0, ..]
         | [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![last],
-        // Local NAT64 (RFC 8215), with a prefix of any length. Zeros are part of the prefix, not an address.
+        // Local NAT64 (RFC 8215), with a prefix of any length. No address begins with zero: the octet is part of the prefix.
         [0x64, 0xff9b, 1, ..] => {
-            let places = [
+            let positions = [
                 [6, 7, 9, 10],
                 [7, 9, 10, 11],
                 [9, 10, 11, 12],
                 [12, 13, 14, 15],
             ];
-            let found = places.into_iter().map(at);
+            let found = positions.into_iter().map(at);
             found.filter(|address| address.octets()[0] != 0).collect()
         }
         // 6to4.

@@ -1,8 +1,8 @@
 //! Classifies an answer as a result, a refusal, or neither.
 //!
-//! The specification leaves error bodies open, and its field notes report refusals with a success status. So the body decides.
-//! A contradictory body is neither result nor refusal: for a mutating call the outcome is then unknown, and a read has learned
-//! nothing.
+//! The specification leaves error bodies open, and its field notes report refusals with a success status. So the body decides
+//! whether an answer with a success status is a result. A contradictory body is neither result nor refusal: for a mutating call the
+//! outcome is then unknown, and a read has learned nothing.
 
 use std::time::Duration;
 
@@ -24,17 +24,17 @@ pub(super) struct Answer {
     pub listed: bool,
 }
 
-/// The parameters for reading a refusal.
+/// The parameters for reading an answer.
 pub(super) struct Reading<'a> {
     /// Fragments of codes that mean "no such thing".
     pub missing_codes: &'a [String],
-    /// Texts that no message may repeat: a service may quote the value that it refuses.
+    /// Texts that neither a message nor a value may repeat: a service may quote the value that it refuses.
     pub secrets: &'a [&'a str],
 }
 
 /// Longest message that is passed on, in characters: enough for a sentence, too short for a body.
 const LONGEST_MESSAGE: usize = 200;
-/// Longest text that is accepted as a code or an identifier.
+/// Longest text that is accepted as a code, a name or an identifier, in bytes.
 const LONGEST_WORD: usize = 256;
 
 /// Codes that services of this kind send with a success. On their own they indicate no refusal.
@@ -60,7 +60,7 @@ impl Answer {
             }
             (_, Some(payload)) => Ok(payload),
             (Some(false), None) => Err(self.refused(reading)),
-            (None, None) if speaks_of_an_error(&self.body) => Err(self.refused(reading)),
+            (None, None) if reports_an_error(&self.body) => Err(self.refused(reading)),
             (Some(true) | None, None) => Err(garbled(lacks)),
         }
     }
@@ -119,8 +119,8 @@ pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     }
 }
 
-/// Whether a body has both a code and a message, which a result does not have.
-fn speaks_of_an_error(body: &Map<String, Value>) -> bool {
+/// Whether a body has both an error code and a message, which a result does not have.
+fn reports_an_error(body: &Map<String, Value>) -> bool {
     bears_bad_code(body) && body.get("message").is_some_and(Value::is_string)
 }
 

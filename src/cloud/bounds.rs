@@ -1,7 +1,8 @@
-//! Limits on how much of an answer is read: what an answer needs, with a margin.
+//! Limits on how much of an answer is read.
 //!
-//! Every limit follows from the largest answer that the specification allows. If a service sends more, or something else, the
-//! call fails with an error that names the limit, and the answer uses no memory beyond it.
+//! Every limit is derived from the largest answer that the specification allows, plus a margin. A call whose answer has a success
+//! status and exceeds a limit fails with an error that names the limit. A refusal that exceeds a limit counts by its status and
+//! head alone. No answer uses memory beyond the limits.
 
 use super::cloud_call::CloudCall;
 
@@ -13,7 +14,7 @@ const OBJECT: usize = 16 * KIBIBYTE;
 /// An answer without its list; also a receipt or the state of a task: a dozen short fields. Also a refusal, which is a code and a
 /// sentence: a longer body is a web page.
 const ENVELOPE: usize = 8 * KIBIBYTE;
-/// A probe requests one row of key pairs. A service that ignores `pageSize` may send some hundred.
+/// A probe requests one row of key pairs. A service that ignores `pageSize` may send about a hundred.
 const PROBE: usize = 64 * KIBIBYTE;
 /// A page of fifty rows is some 100 KiB. Five times that leaves room for large rows, or for a service that sends 250 rows at
 /// once.
@@ -23,7 +24,7 @@ const WHOLE_LIST: usize = 1024 * KIBIBYTE;
 
 /// Ten times the requested rows.
 const ROWS_OF_A_PAGE: usize = 500;
-/// The number of packages that fit into such an answer.
+/// More packages than fit into [`WHOLE_LIST`].
 const ROWS_OF_A_WHOLE_LIST: usize = 4_000;
 
 /// The specification nests five levels: a data disk's field within the instance within the list within the body.

@@ -1,9 +1,9 @@
 //! Memory for the answers of services. It is divided among namespaces, and within a namespace among clients, so that a hostile
-//! service affects only its own Account.
+//! service does not use it up for other Accounts.
 //!
 //! There are two stores. *Calls under way*: each call reserves, from before it is sent until its answer is read, the maximum
-//! that its answer may take. If there is no room, the call waits. *Rows kept*: the rows that listings hold until they are
-//! dropped. If there is no room, the listing fails.
+//! that its answer may take. If too little memory is free, the call waits. *Rows kept*: the rows that listings and lists of offers
+//! hold until they are dropped. If too little memory is free, the reading of the list fails.
 //!
 //! One rule governs both: the bytes held by the client, plus the bytes held by its namespace, plus the requested bytes must fit
 //! into the free bytes. If fifty namespaces with one client each request all they can get, piece by piece, each gets a
@@ -11,9 +11,9 @@
 //!
 //! For calls, up to three sixths of the store are reserved in addition. A client with a call under way must leave all three
 //! free. A client without one must leave two free, or one if its latest call was answered. A client in a namespace without
-//! calls under way must leave none free. So services that occupy as much memory as they can do not delay another
-//! namespace, even if their own has many of them. In their own namespace, a few of them do not delay the first call of another
-//! client, and services that never answered, in any number, do not delay a client whose latest call was answered.
+//! calls under way must leave none free. So services that occupy as much memory as they can do not delay the first call of
+//! another namespace, even if many of them share one namespace. Within that namespace, a few of them do not delay the first call
+//! of another client, and services that never answered, in any number, do not delay a client whose latest call was answered.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,8 +25,8 @@ use tokio::sync::Notify;
 
 const MEBIBYTE: usize = 1 << 20;
 
-/// Memory for a hundred calls under way, or fifty listings, each of maximum size. Together with the memory of 3,000 Instances and
-/// [`KEPT_MAX`], it stays within the 128 MiB of `deploy/`.
+/// Memory for a hundred short calls under way, or for fifty calls for a page, each with the largest answer. Together with the
+/// memory of 3,000 Instances and [`KEPT_MAX`], it stays within the 128 MiB of `deploy/`.
 const CALLS_MAX: usize = 48 * MEBIBYTE;
 /// Some 80,000 rows of 400 bytes. A single Account gets at most a third of them, a single namespace at most half.
 const KEPT_MAX: usize = 32 * MEBIBYTE;
@@ -36,7 +36,7 @@ const PARTS_KEPT: usize = 2;
 /// Each store has at least this size, however little memory is left: enough for calls of several Accounts at a time, and for
 /// ten thousand rows, of which a single Account gets at most a third.
 const STORE_MIN: usize = 4 * MEBIBYTE;
-/// The same for a command, which reads the listings of one account with whole rows for one user, and then ends.
+/// [`KEPT_MAX`] of a command, which reads the listings of one account with whole rows for one user, and then ends.
 const KEPT_OF_A_COMMAND: usize = 1024 * MEBIBYTE;
 
 /// The indices of the two stores: calls under way, and rows kept.
@@ -50,7 +50,7 @@ pub struct Budget(Arc<Inner>);
 struct Inner {
     stores: Mutex<[ByteStore; 2]>,
     namespaces: Mutex<HashMap<Box<str>, Weak<HeldBytes>>>,
-    /// Notified when a waiting call may have room.
+    /// Notified when there may be memory for a waiting call.
     more_room: Notify,
 }
 
@@ -85,9 +85,9 @@ pub(super) type Reservation = Taken<CALLS>;
 /// The memory of rows in a client's share.
 pub type Charge = Taken<KEPT>;
 
-/// The rows of other listings leave no room.
+/// The rows that are kept leave no memory for further rows of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the rows that listings keep already leave no room for more of this Account")]
+#[error("the rows that listings keep leave no memory for more rows of this Account")]
 pub struct NoMemory;
 
 impl Default for Budget {
@@ -111,9 +111,9 @@ impl Budget {
         Self::new(CALLS_MAX, KEPT_OF_A_COMMAND)
     }
 
-    /// Limits both stores to `left`, the bytes that the process may still use. Calls without room then wait, and listings
-    /// without room fail; rows that are kept stay. Each store keeps a minimum, so that some work always proceeds, and never
-    /// exceeds its built-in size.
+    /// Divides `left`, the bytes that the process may still use, between the two stores. Calls for which a store has become too
+    /// small wait, and listings fail; rows that are kept stay, and `left` does not include them. Each store keeps a minimum, so
+    /// that some work always proceeds, and never exceeds the built-in maximum.
     pub fn fit(&self, left: usize) {
         let mut stores = self.stores();
         let [calls, kept] = &mut *stores;
@@ -164,7 +164,7 @@ impl Share {
         self.0.budget.share(namespace)
     }
 
-    /// Waits until there is room for a call whose answer may take this many bytes, and reserves it.
+    /// Waits until there is memory for a call whose answer may take this many bytes, and reserves it.
     pub(super) async fn room(&self, bytes: usize) -> Reservation {
         loop {
             // Created first, so that no notification is missed.
@@ -179,7 +179,7 @@ impl Share {
     /// Takes memory for rows to be kept.
     ///
     /// # Errors
-    /// There is no room.
+    /// Too little memory is free.
     pub(super) fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
         self.take(bytes).ok_or(NoMemory)
     }
@@ -191,8 +191,8 @@ impl Share {
     }
 
     /// Records whether the latest call ended with a readable answer.
-    pub(super) fn ended(&self, well: bool) {
-        self.0.was_answered.store(well, Ordering::Relaxed);
+    pub(super) fn ended(&self, was_answered: bool) {
+        self.0.was_answered.store(was_answered, Ordering::Relaxed);
         self.0.budget.0.more_room.notify_waiters();
     }
 

@@ -1,4 +1,4 @@
-//! Makes one call: the steps that all operations share, from the room for the answer to the observer.
+//! Makes one call: the steps that all operations share, from the memory for the answer to the report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +38,7 @@ pub(super) struct Caller {
     pub share: Share,
     pub endpoint: Url,
     pub token: SecretString,
+    /// The token as the value of [`TOKEN_HEADER`].
     pub header: HeaderValue,
     pub paths: Paths,
     pub limiter: RateLimiter,
@@ -48,10 +49,10 @@ pub(super) struct Caller {
     pub whole_rows: bool,
 }
 
-/// A permit for one call: a slot of the rate limiter, and room for the answer. Dropping it returns both. A mutating call has its
-/// room before the intent is recorded; a read waits for it within its deadline.
+/// A permit for one call: a slot of the rate limiter, and memory for the answer. Dropping the permit returns both. A mutating call
+/// has the memory before its intent is recorded; a read waits for memory within its deadline.
 #[derive(Debug)]
-#[must_use = "a permit holds a slot of the rate limiter, and room, until it is dropped"]
+#[must_use = "a permit holds a slot of the rate limiter, and memory, until it is dropped"]
 pub struct Permit {
     pub(super) _passage: Passage,
     pub(super) room: Option<Reservation>,
@@ -70,7 +71,8 @@ pub(super) struct Call<'a> {
 }
 
 impl Caller {
-    /// Makes the call, reads the answer, and reports the result to the rate limiter, the observer and the health tracker.
+    /// Makes the call, reads the answer, and reports the result to the health tracker, the rate limiter, the share of memory and
+    /// the observer.
     /// `rows` gets the rows of the list as they arrive; they are valid only if the call succeeds.
     pub(super) async fn run<T>(
         &self,
@@ -112,6 +114,7 @@ impl Caller {
             Err(error) if error.status().is_none() => {}
             Ok(_) | Err(_) => self.limiter.answered(),
         }
+        // Without memory for the call, nothing is recorded; without memory for the rows, the answer counts as readable.
         match outcome.as_ref().map_err(|error| &error.fault) {
             Err(Fault::NotSent(TransportError::NoRoom)) => {}
             Ok(_) | Err(Fault::Answered { .. }) => self.share.ended(true),
@@ -129,7 +132,7 @@ impl Caller {
         outcome
     }
 
-    /// Reserves room for the answer unless the permit includes it. This is done before the request is sent, since the answer may
+    /// Reserves memory for the answer unless the permit includes it. This is done before the request is sent, since the answer may
     /// follow immediately.
     async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Reservation>, Fault> {
         if call.permit.room.is_some() {
@@ -156,7 +159,8 @@ impl Caller {
         // The rest of the head is not needed and may be long.
         response.headers_mut().clear();
         if !(200..300).contains(&status) {
-            // The status alone is an answer. If the body breaks off or is too long, only the service's reason is missing.
+            // The status alone is an answer. If the body breaks off or is too long, the refusal in it is missing, so the outcome of
+            // a mutating call is unknown.
             let body = read(response, Bounds::short(), &mut |_| Ok(())).await;
             let body = body.ok().and_then(Result::ok);
             return Err(Fault::Answered {
@@ -199,7 +203,8 @@ impl Caller {
     }
 }
 
-/// Decodes a body as it arrives. If it cannot be used, the rest is not read, and the connection is dropped.
+/// Decodes a body as it arrives. If a piece shows that the body cannot be used, the rest is not read, which ends the connection
+/// (HTTP/1) or the stream (HTTP/2).
 async fn read(
     mut response: Response,
     bounds: Bounds,

@@ -45,10 +45,11 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client with the default codes for "no such instance" and without an observer.
+    /// A client with the default codes for "no such thing" and without an observer.
     ///
     /// # Errors
-    /// The endpoint is not a plain http or https URL, or is not allowed; or the token does not fit in a header.
+    /// The endpoint or the proxy is malformed or not allowed, the TLS settings cannot be used, or the token does not fit in a
+    /// header.
     pub fn new(
         http: Http,
         endpoint: &str,
@@ -130,16 +131,16 @@ impl Client {
         &self.caller.health
     }
 
-    /// Takes room for a row of this many bytes in this client's share of the memory for listings.
+    /// Takes memory for a row of this many bytes from this client's share of the memory for listings.
     ///
     /// # Errors
-    /// There is no room.
+    /// Too little memory is free.
     pub fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
         self.caller.share.charge(bytes)
     }
 
-    /// Waits for a permit for one mutating call. The call takes the permit by value: the wait for the rate limit and for memory
-    /// comes before the intent is recorded, and nothing comes between the record and the call.
+    /// Waits for a permit for one mutating call. The call takes the permit by value: a caller waits for the rate limiter and for
+    /// memory before it records the intent, so that no wait comes between the record and the call.
     pub async fn permit(&self, priority: CallPriority) -> Permit {
         let waits = traces::wait_for_permit(priority.as_str());
         let passage = self.caller.limiter.pass(priority).instrument(waits).await;
@@ -188,8 +189,8 @@ impl Client {
     }
 
     /// Section 4.7, for one row: the cheapest call that every account may make. It shows only whether the service answers and
-    /// accepts the token. It does not count towards the limit on concurrent calls, since these calls may all be waiting for a
-    /// service that does not answer.
+    /// accepts the token. It may exceed the limit on concurrent calls, since these calls may all be waiting for a service that does
+    /// not answer.
     ///
     /// # Errors
     /// See [`Error`].
@@ -198,7 +199,7 @@ impl Client {
         let passage = self.caller.limiter.pass_beyond_limit(priority).await;
         let call = Call {
             bounds: Bounds::of_probe(),
-            ..reading(CloudCall::Keys, &query, passage)
+            ..read_call(CloudCall::Keys, &query, passage)
         };
         let answered = |answer: Answer, reading: &Reading<'_>| {
             let answered = answer.listed.then_some(());
@@ -294,7 +295,7 @@ impl Client {
         self.caller.run(call, &mut no_rows, task_answer).await
     }
 
-    /// A call about one instance whose answer may lack the task: its effect shows in the listing.
+    /// A call about one instance whose answer may lack the task: the caller then follows the call by the state of the server.
     async fn plain(
         &self,
         operation: CloudCall,
@@ -321,11 +322,11 @@ impl Client {
         operation: CloudCall,
         query: &'a [(&'a str, &'a str)],
     ) -> Call<'a> {
-        reading(operation, query, self.caller.limiter.pass(priority).await)
+        read_call(operation, query, self.caller.limiter.pass(priority).await)
     }
 }
 
-fn reading<'a>(
+fn read_call<'a>(
     operation: CloudCall,
     query: &'a [(&'a str, &'a str)],
     passage: Passage,
@@ -343,7 +344,7 @@ fn reading<'a>(
     }
 }
 
-/// For answers without a list.
+/// Receives the rows of an answer without a list.
 fn no_rows(_: &[u8]) -> Result<(), Unfit> {
     Ok(())
 }

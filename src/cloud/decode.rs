@@ -1,8 +1,8 @@
 //! Decodes an answer as it arrives: the rows of its list one by one, the rest at the end. At most one row and the rest are in
 //! memory, each within its limit.
 //!
-//! This file finds the boundaries of rows, and counts. serde_json decides whether a text is JSON and decodes it, once its size,
-//! depth and decoded size are known to be within the limits.
+//! This file finds the boundaries of rows, and counts bytes, levels and rows. serde_json decides whether a text is JSON and decodes
+//! it, once its size, depth and decoded size are known to be within the limits.
 
 use serde_json::{Map, Value};
 
@@ -44,15 +44,18 @@ pub(super) struct Decoded {
 pub(super) struct Decoder {
     bounds: Bounds,
     /// Number of bytes received.
-    seen: usize,
+    received: usize,
     depth: usize,
     text: Text,
     /// The start of the latest string outside of rows, while that string may be the name of the list.
     name: Option<usize>,
     /// The name of the list and its colon were read: a bracket now begins the list.
     is_named: bool,
+    /// The current byte is inside the list.
     within: bool,
+    /// The list has begun, and may have ended.
     listed: bool,
+    /// Number of complete rows.
     rows: usize,
     rest: TextPart,
     row: TextPart,
@@ -87,7 +90,7 @@ const STRING: usize = 16;
 const FIRST: usize = 2 * 1024;
 
 impl TextPart {
-    /// Appends a text unless the result exceeds `most` bytes; returns whether it did.
+    /// Appends a text unless the result exceeds `most` bytes; returns whether the text was appended.
     fn grow(&mut self, text: &[u8], most: usize) -> bool {
         let needed = self.text.len() + text.len();
         if needed > most {
@@ -117,7 +120,7 @@ impl Decoder {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            seen: 0,
+            received: 0,
             depth: 0,
             text: Text::No,
             name: None,
@@ -135,8 +138,8 @@ impl Decoder {
     /// # Errors
     /// The answer must not be read any further.
     pub(super) fn push(&mut self, piece: &[u8], take: &mut TakeRow<'_>) -> Result<(), Unfit> {
-        self.seen = self.seen.saturating_add(piece.len());
-        if self.seen > self.bounds.body {
+        self.received = self.received.saturating_add(piece.len());
+        if self.received > self.bounds.body {
             return Err(ExceededBound::Body(self.bounds.body).into());
         }
         let mut left = piece;
@@ -278,7 +281,7 @@ impl Decoder {
         serde_json::from_slice::<String>(name).is_ok_and(|name| name == list.field)
     }
 
-    /// Processes a comma or a bracket of the list itself.
+    /// Processes a comma or the closing bracket of the list itself.
     fn end_of_row(&mut self, byte: u8, take: &mut TakeRow<'_>) -> Result<(), Unfit> {
         let is_last = byte != b',';
         let is_empty_list = is_last && self.rows == 0 && self.row.text.is_empty();

@@ -1,7 +1,8 @@
-//! Restricts the addresses to which requests may go. The check happens on every connection, after name resolution.
+//! Restricts the addresses to which connections may go.
 //!
 //! A URL with a literal address never uses a resolver, so it is checked when a client is created. A name is checked each time
-//! it is resolved, that is, for each new connection, so that a later change of its addresses is noticed.
+//! it is resolved, that is, for each new connection, so that a later change of its addresses is noticed. With a proxy, only the
+//! proxy's name is resolved in this process; the proxy resolves the name of the endpoint.
 
 use super::address::{Refused, Target, internal};
 use super::endpoint::AllowedEndpoints;
@@ -19,8 +20,8 @@ use url::{Host, Url};
 pub(super) type Lookup =
     Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// Concurrent look-ups of one name. Each occupies a thread until its name server answers, and the whole process has 512 such
-/// threads.
+/// Maximum number of concurrent look-ups of one name. Each occupies a thread until its name server answers, and the whole process
+/// has 512 such threads.
 const LOOKUPS: usize = 2;
 
 /// The destinations that requests may have.
@@ -55,7 +56,7 @@ impl Egress {
         }
         let mut exempt = Vec::new();
         for (target, url) in urls {
-            // Only a pattern that allows exactly this URL exempts the host, port included: another port of the host is another
+            // Only a pattern that matches the whole URL, port included, exempts the host: another port of the host is another
             // service.
             if allowed.name_host_of(url) {
                 exempt.extend(url.host_str().map(str::to_owned));
@@ -80,23 +81,23 @@ impl Egress {
 pub(super) fn system() -> Lookup {
     let under_way: Arc<Mutex<HashMap<String, Weak<Semaphore>>>> = Arc::default();
     Arc::new(move |name| {
-        let places = {
+        let permits = {
             let mut under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            let places = under_way.get(&name).and_then(Weak::upgrade);
-            places.unwrap_or_else(|| {
-                under_way.retain(|_, places| places.strong_count() > 0);
-                let places = Arc::new(Semaphore::new(LOOKUPS));
-                under_way.insert(name.clone(), Arc::downgrade(&places));
-                places
+            let permits = under_way.get(&name).and_then(Weak::upgrade);
+            permits.unwrap_or_else(|| {
+                under_way.retain(|_, permits| permits.strong_count() > 0);
+                let permits = Arc::new(Semaphore::new(LOOKUPS));
+                under_way.insert(name.clone(), Arc::downgrade(&permits));
+                permits
             })
         };
         Box::pin(async move {
-            let place = places.acquire_owned().await.map_err(io::Error::other)?;
+            let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
             // In its own task: if the caller stops waiting, the thread stays occupied, so the permit must stay taken, too.
             let looking = tokio::spawn(async move {
                 // The connector sets the port.
                 let found = tokio::net::lookup_host((name.as_str(), 0)).await;
-                drop(place);
+                drop(permit);
                 found.map(Iterator::collect)
             });
             looking.await.map_err(io::Error::other)?

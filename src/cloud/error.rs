@@ -30,11 +30,12 @@ pub struct Error {
 /// The fault of a call, without its operation and path.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// No connection was opened: name resolution, TCP or TLS failed, or the request could not be built.
+    /// No connection was opened: name resolution, TCP, the proxy or TLS failed, the request could not be built, or there was no
+    /// memory for the answer.
     NotSent(TransportError),
     /// The deadline passed.
     Timeout(TransportError),
-    /// The connection broke after the request was sent, or the answer was truncated.
+    /// The connection broke after it had opened, so that the request may have been sent, or the answer was truncated.
     Broken(TransportError),
     /// The service answered without a success status, or refused in a 2xx.
     Answered {
@@ -85,7 +86,7 @@ impl Error {
     /// Whether the same request may succeed later without a change by anyone.
     pub fn is_retryable(&self) -> bool {
         match &self.fault {
-            // Conflict, locked, too early: another operation occupies the instance.
+            // 409, 423 and 425 (conflict, locked, too early): another operation occupies the instance.
             Fault::Answered { .. } => {
                 matches!(
                     self.status(),
@@ -96,7 +97,7 @@ impl Error {
         }
     }
 
-    /// How long the service requests a pause, at most ten minutes.
+    /// The pause that the service requests, at most ten minutes.
     pub fn retry_after(&self) -> Option<Duration> {
         let Fault::Answered { retry_after, .. } = &self.fault else {
             return None;
@@ -164,7 +165,7 @@ impl Error {
     }
 
     /// The service requires the instance to be stopped first (field note 10: one client states this). Detected by words, since
-    /// no code is specified: it must be a refusal because of a state, and mention a stopped one.
+    /// no code is specified: it must be a refusal because of a state, and mention a stop.
     pub fn requires_stopped_server(&self) -> bool {
         let mentions = |text: Option<&str>, words: &[&str]| {
             let text = text.unwrap_or_default().to_ascii_lowercase();

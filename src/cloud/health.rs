@@ -30,19 +30,19 @@ struct State {
 /// Whether the service accepts operations of the account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AccountHealth {
-    /// No operation was requested yet.
+    /// No create was accepted yet, and no operation was refused because of the account's status.
     #[default]
     Unknown,
-    /// A create was accepted.
+    /// A create was accepted, or the operation that had been refused.
     Normal,
-    /// An operation was refused because of the account's status, and none was accepted since.
+    /// An operation was refused because of the account's status, and the same operation was not accepted since.
     Abnormal(Abnormal),
 }
 
 /// A question that should be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// Whether the service answers: a call failed or is waiting too long, while earlier calls were answered.
+    /// Whether the service answers: a call failed or is waiting too long, and no trouble was known.
     Service,
     /// Whether the service accepts the token and the account: a call was refused because of them.
     Credentials,
@@ -51,7 +51,7 @@ pub enum Doubt {
 /// No call was answered since a certain time: calls failed or are waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// The begin of this time.
+    /// The start of this time.
     pub since: Instant,
     /// The same time, to be shown to users.
     pub began: Timestamp,
@@ -62,16 +62,18 @@ pub struct Trouble {
 pub struct Abnormal {
     /// The refused operation.
     pub operation: CloudCall,
-    /// The last refusal.
+    /// The last refusal of this operation.
     pub at: Instant,
-    /// The message of the first refusal.
+    /// The message of the first refusal of this operation.
     pub message: String,
 }
 
 impl Health {
-    /// Registers a function that is called once for each doubt, while the doubt lasts. Only the first registration counts.
+    /// Registers a function that is called with each doubt. A doubt about the service comes once for each trouble. A doubt about
+    /// the credentials comes with each refusal of the token or the account, except repeated refusals of mutating calls because of
+    /// the account's status. Only the first registration counts.
     pub fn on_doubt(&self, notify: impl Fn(Doubt) + Send + Sync + 'static) {
-        // Set once, when the client is created.
+        // Set once, when the session is opened.
         let _ = self.0.doubted.set(Box::new(notify));
     }
 
@@ -85,7 +87,7 @@ impl Health {
         self.lock().account.clone()
     }
 
-    /// Waits for a call, and records if it takes too long.
+    /// Waits for a call, and records trouble if it takes too long.
     pub(super) async fn watch<T>(&self, call: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut call = pin!(call);
@@ -122,7 +124,7 @@ impl Health {
     }
 
     /// Records that a call that began at this time failed or is not answered. If another call was answered since then, the
-    /// trouble begins at that answer, which came from the same service.
+    /// trouble begins at that answer.
     fn trouble_since(&self, began: Instant) {
         let mut state = self.lock();
         if state.trouble.is_some() {

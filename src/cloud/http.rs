@@ -1,4 +1,4 @@
-//! The connections of the process: one pair of clients for each distinct route, shared by all Accounts that use the route.
+//! The connections of the process: one pair of HTTP clients for each distinct route, shared by all Accounts that use the route.
 
 use super::address::Target;
 use super::budget::Budget;
@@ -17,14 +17,14 @@ use url::{Host, Url};
 /// The connections of the process. Cheap to clone. All Accounts share one value; each adds its own [`Route`].
 #[derive(Clone)]
 pub struct Http {
-    way: Way,
+    backend: Backend,
     allowed: AllowedEndpoints,
     route: Route,
     budget: Budget,
 }
 
 #[derive(Clone)]
-enum Way {
+enum Backend {
     Network(Arc<Network>),
     Carried(Carrier),
 }
@@ -43,7 +43,7 @@ struct Network {
     lookup: Lookup,
     /// Trusts the system's authorities. Read once, since there are many.
     system: Arc<Trust>,
-    /// A pair exists while at least one session uses it, so there are never more pairs than sessions.
+    /// A pair exists while at least one [`Transport`] uses it.
     pairs: Mutex<HashMap<RouteKey, Weak<Pair>>>,
 }
 
@@ -57,7 +57,7 @@ struct RouteKey {
 
 impl Http {
     /// The connections of a user's command to these endpoints. They go wherever the user's machine can go, through the proxies
-    /// of the environment, as those of any other command. Installs the TLS provider of the process.
+    /// of the environment unless the Account has a proxy, as those of any other command. Installs the TLS provider of the process.
     ///
     /// # Errors
     /// The platform's certificates cannot be used.
@@ -66,7 +66,8 @@ impl Http {
     }
 
     /// The connections of the operator, which acts for many users, to these endpoints. They never go to an internal address
-    /// unless an allowed endpoint names the host, and use no proxy except that of the Account.
+    /// unless an allowed endpoint names the host, and use no proxy except that of the Account. Installs the TLS provider of the
+    /// process.
     ///
     /// # Errors
     /// The platform's certificates cannot be used.
@@ -84,7 +85,7 @@ impl Http {
             pairs: Mutex::default(),
         };
         Ok(Self {
-            way: Way::Network(Arc::new(network)),
+            backend: Backend::Network(Arc::new(network)),
             allowed,
             route: Route::default(),
             budget: Budget::default(),
@@ -94,7 +95,7 @@ impl Http {
     /// Uses no network: every request goes to this carrier.
     pub fn carried(by: Carrier) -> Self {
         Self {
-            way: Way::Carried(by),
+            backend: Backend::Carried(by),
             allowed: AllowedEndpoints::default(),
             route: Route::default(),
             budget: Budget::default(),
@@ -115,7 +116,7 @@ impl Http {
 
     /// The same connections with an Account's own route.
     #[must_use]
-    pub fn by(&self, route: Route) -> Self {
+    pub fn with_route(&self, route: Route) -> Self {
         Self {
             route,
             ..self.clone()
@@ -127,7 +128,7 @@ impl Http {
         &self.budget
     }
 
-    /// Replaces the operator's budget.
+    /// Replaces the default budget, which is the operator's.
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
         Self { budget, ..self }
@@ -136,15 +137,15 @@ impl Http {
     /// Creates the transport for calls to this endpoint.
     pub(super) fn open(self, endpoint: &Url) -> Result<Transport, BuildError> {
         let Self { allowed, route, .. } = self;
-        let network = match self.way {
-            Way::Carried(carrier) => return Ok(Transport::Carried(carrier)),
-            Way::Network(network) => network,
+        let network = match self.backend {
+            Backend::Carried(carrier) => return Ok(Transport::Carried(carrier)),
+            Backend::Network(network) => network,
         };
         let proxy = route.proxy.as_deref().map(check_proxy).transpose()?;
         let of_proxy = proxy.as_ref().map(|url| (Target::Proxy, url));
         let urls = iter::once((Target::Endpoint, endpoint)).chain(of_proxy);
         let exempt = network.egress.check(&allowed, urls)?;
-        // If the Account brings its own authority, a proxy could read the traffic through it.
+        // A proxy could read the traffic of an Account that brings its own authority, so the proxy must be allowed, too.
         if proxy.as_ref().is_some_and(|proxy| !allowed.allow(proxy)) {
             return Err(BuildError::ProxyNotAllowed);
         }
@@ -187,7 +188,7 @@ impl Network {
 }
 
 /// Whether requests to an endpoint can be read in transit: the endpoint is not https and not on this machine. Through a proxy,
-/// nothing counts as on this machine.
+/// nothing counts as on this machine. False for an invalid endpoint, which is never called.
 pub fn goes_in_the_clear(endpoint: &str, by_proxy: bool) -> bool {
     let Ok(url) = check_endpoint(endpoint) else {
         return false;
@@ -204,7 +205,7 @@ pub fn goes_in_the_clear(endpoint: &str, by_proxy: bool) -> bool {
 /// Parses a proxy that connections can use.
 ///
 /// # Errors
-/// It is not an http URL with only host and port.
+/// It is not an http URL with a host, an optional port and nothing else.
 pub fn check_proxy(proxy: &str) -> Result<Url, BuildError> {
     let url = Url::parse(proxy.trim()).map_err(|_| BuildError::Proxy("is no URL"))?;
     if url.scheme() != "http" || url.host().is_none() {

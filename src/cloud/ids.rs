@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::strings::shared;
 
-/// Declares one identifier: a string of the service. Equal identifiers share their memory.
+/// Declares the types of identifiers, each a string of the service. Equal identifiers of up to 64 bytes share their memory.
 macro_rules! identifiers {
     ($($(#[$meta:meta])* $name:ident;)*) => { $(
         $(#[$meta])*

@@ -1,7 +1,8 @@
-//! The service: wire types, one client, errors on two axes, paths with their defaults.
+//! The service: wire types, the client, its errors, paths and their defaults.
 //!
-//! No code outside this module inspects a status code, a header or the text of an answer. A caller passes identifiers and gets
-//! values, or an [`Error`] that answers two questions: is a retry worthwhile, and may the call have taken effect?
+//! Outside this module, no decision depends on a status code, a header or the text of an answer; only messages to users quote
+//! them. A caller passes identifiers and gets values, or an [`Error`] that answers two questions: is a retry worthwhile, and may
+//! the call have taken effect?
 
 mod address;
 mod answer;

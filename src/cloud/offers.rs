@@ -100,7 +100,7 @@ pub struct Offer {
     /// `regionCode` and `zoneCode` of a package.
     pub region: Option<String>,
     pub zone: Option<String>,
-    /// `imageType`.
+    /// `imageType` of an image.
     pub kind: Option<String>,
     /// `osDistroVersion` of an image.
     pub distribution: Option<String>,

@@ -14,8 +14,8 @@ const BACKTICK: char = '`';
 const LENGTH: usize = 28;
 /// Letters and digits of generated passwords, without those that are easily confused (0 O 1 I l).
 const PLAIN: &[u8; 57] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
-/// The single special character of a generated password: neither has a meaning for a shell, a URL or YAML in the middle of a
-/// word.
+/// A generated password has one of these two as its only special character: neither has a meaning for a shell, a URL or YAML in
+/// the middle of a word.
 const HARMLESS: &[u8; 2] = b"-.";
 
 /// Generates a password that meets the service's rules, from an unpredictable generator.
@@ -23,7 +23,7 @@ pub fn generate() -> SecretString {
     draw(&mut rand::rng())
 }
 
-/// Draws until all rules are met, so that all valid passwords are equally likely; one draw in fifty is repeated.
+/// Draws until all rules are met, so that all valid passwords of this form are equally likely; about one draw in sixty is repeated.
 fn draw(rng: &mut impl Rng) -> SecretString {
     loop {
         let mut text = String::with_capacity(LENGTH);

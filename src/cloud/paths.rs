@@ -1,7 +1,7 @@
 //! The path of each operation below the endpoint.
 //!
 //! The specification defines some paths. The others come from its field notes and have not been confirmed at the live service,
-//! so an Account can override each of them.
+//! so an Account can override every path.
 
 use super::cloud_call::CloudCall;
 use super::error::BuildError;
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// All calls, with their names. A call that is missing here does not compile.
+    /// All calls, with their names. If a call is missing, the test does not compile.
     macro_rules! all {
         ($($call:ident)*) => {{
             let name = |call: CloudCall| match call {

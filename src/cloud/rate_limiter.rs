@@ -3,9 +3,9 @@
 //! The rate is the one that the user allows, or less if the service refuses that. A refusal halves the rate, at most once a
 //! second; then it rises slowly to the full rate again.
 //!
-//! Requests of one rank wait in order of arrival, and only the first of them waits together with the higher ranks. So a
-//! request waits for the earlier ones of its rank, for those of higher ranks that came before it was the first of its rank, and for
-//! at most one of a lower rank.
+//! Each rank has a queue, in order of arrival. The first request in a queue joins the end of the next higher rank's queue, and the
+//! first request in the highest queue passes next. So in each queue on its way, a request waits for those that joined before it,
+//! of which at most one has a lower rank.
 //!
 //! The limiter has no task of its own. It uses tokio's clock, so that a test with paused time is exact.
 
@@ -24,11 +24,11 @@ use bucket::Bucket;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallPriority {
     /// A user's change of an existing server: all mutating calls on it, and the reads right before them. Also the lists of the
-    /// catalogue, which many callers share.
+    /// catalog, which many callers share, and probes.
     Urgent,
     /// Buying or importing a server. A thousand may be applied at once, and a user who stops a server must not wait for them.
     Purchase,
-    /// The progress of a running operation.
+    /// The progress of a running operation, and listings that an Instance waits for.
     Operation,
     /// Checks for external changes.
     Resync,
@@ -37,7 +37,7 @@ pub enum CallPriority {
 /// The limits on requests to the service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Requests per second in the long run. Senseless values are clamped.
+    /// Requests per second in the long run. Senseless values are replaced.
     pub per_second: f64,
     /// Requests that may go at once after an idle period.
     pub burst: u32,
@@ -60,9 +60,9 @@ impl CallPriority {
     /// All priorities, the most urgent first.
     pub const ALL: [Self; 4] = [Self::Urgent, Self::Purchase, Self::Operation, Self::Resync];
 
-    /// The rank at the rate limiter. Purchases and the progress of operations have the same rank: a request that waits here
-    /// already has a slot of the queue for calls, in which purchases go first, and thousands of them must not delay the end of
-    /// an operation.
+    /// The rank at the rate limiter. Purchases and the progress of operations have the same rank here, so that thousands of
+    /// purchases do not delay the end of an operation. Purchases go first in the queue for calls, which a reconcile passes before
+    /// its requests wait here.
     const fn rank(self) -> usize {
         match self {
             Self::Urgent => 0,
@@ -106,9 +106,9 @@ impl Limits {
     }
 }
 
-/// The factor for the rate after each refusal: the service allows less than the configured rate.
+/// The factor for the rate after a refusal: the service allows less than the current rate.
 const SLOWER: f64 = 0.5;
-/// The lowest rate, in requests per second. The limiter keeps probing the service at this rate.
+/// The lowest rate to which refusals lead, in requests per second: one request a minute shows when the service allows more.
 const SLOWEST_PER_SECOND: f64 = 1.0 / 60.0;
 /// The factor by which the limiter raises the rate after a time without a refusal.
 const FASTER: f64 = 1.25;
@@ -123,7 +123,7 @@ pub struct RateLimiter {
 }
 
 struct Gate {
-    /// By rank: held by the request that is the first of its rank, until it passes.
+    /// The queue of each rank: the first request in it holds the lock until that request passes.
     first: [sync::Mutex<()>; 3],
     /// Wakes those that wait for the state to change.
     changed: Notify,
@@ -133,9 +133,10 @@ struct Gate {
 struct State {
     limits: Limits,
     bucket: Bucket,
-    /// The share of the rate that the service currently allows, and since when; 1 if it refused nothing.
+    /// The share of the configured rate at which requests pass now, and since when; 1 is the full rate.
     share: f64,
     share_since: Instant,
+    /// The end of the pause after the latest refusals.
     held_until: Instant,
     refusals_in_a_row: u32,
     in_flight: usize,
@@ -196,15 +197,15 @@ impl RateLimiter {
         self.take(priority, began, false).await
     }
 
-    /// As [`Self::pass`], but beyond the limit on requests in flight, and after at most [`times::PROBE_WAITS_IN_LINE`] in the
-    /// queue. Rate and pauses hold.
+    /// As [`Self::pass`], but may exceed the limit on requests in flight, and waits at most [`times::PROBE_WAITS_IN_LINE`] in the
+    /// queue. The rate and the pauses apply.
     pub(super) async fn pass_beyond_limit(&self, priority: CallPriority) -> Passage {
         let began = Instant::now();
         let _first = timeout(times::PROBE_WAITS_IN_LINE, self.first(priority)).await;
         self.take(priority, began, true).await
     }
 
-    /// Waits until every request that goes before this one has passed.
+    /// Waits until this request is the first of all ranks. Dropping the guards lets the next one follow.
     async fn first(&self, priority: CallPriority) -> Vec<sync::MutexGuard<'_, ()>> {
         let mut first = Vec::new();
         for rank in self.shared.first[..=priority.rank()].iter().rev() {
@@ -237,7 +238,8 @@ impl RateLimiter {
         state.limits.per_second * state.share
     }
 
-    /// Sets new limits for every request from now on. Equal limits change nothing, so a reconcile may call this every time.
+    /// Sets the limits for every request from now on. Other limits than before begin at their full rate. Equal limits change
+    /// nothing, so a reconcile may call this every time.
     pub fn set_limits(&self, limits: Limits) {
         let mut state = self.lock();
         if state.limits != limits {
@@ -247,8 +249,8 @@ impl RateLimiter {
         }
     }
 
-    /// Records that the service refused a request because of the rate: pauses for the requested time, or else for a second,
-    /// doubled each time, and then continues more slowly.
+    /// Records that the service refused a request because of the rate: pauses for the requested time, or else for one second,
+    /// doubled with each further refusal up to a minute, and then continues more slowly.
     pub(super) fn refused(&self, retry_after: Option<Duration>) {
         let (mut state, now) = (self.lock(), Instant::now());
         // Refusals during the pause are of requests that were already in flight, and belong to the refusal that began it.

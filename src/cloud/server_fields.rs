@@ -1,7 +1,7 @@
 //! The fields of a server whose change counts as a change of the server.
 //!
-//! A service may add fields that change continuously (traffic, load, days left). So only the fields of the
-//! specification that do not move are compared, and the time of expiry. Status shows the others as of the last change.
+//! A service may add fields that change continuously (traffic, load, days left). So the compared fields are those of the
+//! specification that do not change continuously, and the time of expiry. Status shows the others as of the last change.
 
 use crate::api::detail;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The fields of the specification that move by themselves, of a server and of a disk.
+/// The fields of the specification that change continuously, of a server and of a disk.
 const MOVING: [&str; 2] = ["usedFlow", "snapshotNum"];
 /// A field that the specification lacks, and that the operator reports.
 const EXPIRY: &str = "expireTime";

@@ -29,7 +29,7 @@ pub struct TlsPem {
     pub client: Option<(String, SecretString)>,
 }
 
-/// The same settings, parsed and checked. Cheap to clone.
+/// The settings of a [`TlsPem`], parsed and checked. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Tls(Option<Arc<Material>>);
 
@@ -52,8 +52,8 @@ pub enum TlsError {
     /// The client certificate or its key is not usable.
     #[error("{0}")]
     Client(&'static str),
-    /// TLS could not be set up.
-    #[error("TLS could not be set up with the CA bundle and the client certificate")]
+    /// No trusted authority is usable, for example since the system has no certificates.
+    #[error("TLS could not be set up: no certificate of a trusted authority is usable")]
     Setup,
 }
 
@@ -96,7 +96,7 @@ impl Tls {
         }))))
     }
 
-    /// The settings that it was made from.
+    /// The settings that it was made from; none for the defaults.
     pub fn pem(&self) -> Option<&TlsPem> {
         self.0.as_ref().map(|material| &material.pem)
     }
@@ -150,7 +150,7 @@ fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     let mut is_any_in_time = false;
     let certificates = certificates(bundle).map_err(|_| AUTHORITY_INVALID)?;
     for certificate in &certificates {
-        // A bundle may contain expired authorities next to the current ones: one that is still valid suffices.
+        // A bundle may contain expired authorities next to the current ones: one that has not expired suffices.
         let is_expired = check(certificate, now) == Err(CertificateError::Expired);
         is_any_in_time |= !is_expired;
         roots

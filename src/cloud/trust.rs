@@ -99,8 +99,8 @@ impl ServerCertVerifier for Trust {
 }
 
 /// Checks the validity period and the purpose of a certificate. webpki checks the time first, then the purpose, and then looks
-/// for an issuer, of which it gets none here. It does not check the purpose of a CA certificate: the holder of its key could issue
-/// a certificate for servers anyway.
+/// for an issuer; it gets none here. It does not check the purpose of a CA certificate, which is no loss: the holder of the key
+/// could issue a certificate for servers anyway.
 ///
 /// # Errors
 /// `Expired`, `NotValidYet`, `InvalidPurpose`, or `BadEncoding` if the certificate or its time is malformed.

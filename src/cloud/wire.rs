@@ -198,8 +198,8 @@ impl Detail {
         })
     }
 
-    /// Removes data that must not appear in a status: fields whose names suggest a secret, and texts that are one of these
-    /// secrets.
+    /// Removes data that must not appear in a status: fields whose names suggest a secret, and these secrets wherever a text
+    /// contains one.
     pub(super) fn without_secrets(mut self, secrets: &[&str]) -> Self {
         hide(&mut self.fields, secrets);
         self
@@ -291,8 +291,8 @@ impl TaskState {
 const REASONS: [&str; 4] = ["errorMessage", "failMessage", "remark", "message"];
 
 impl TaskState {
-    /// The report of a body, nested in `asyncTaskInfo` or at the top level. A body without either of the two fields is not a
-    /// report.
+    /// The report of a body, nested in `asyncTaskInfo` or at the top level. A body with none of `asyncTaskInfo`, `taskStatus` and
+    /// `processResult` is not a report.
     pub(super) fn read(body: &Map<String, Value>) -> Option<Self> {
         let nested = body.get("asyncTaskInfo").and_then(Value::as_object);
         let info = nested.unwrap_or(body);

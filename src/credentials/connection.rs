@@ -14,7 +14,7 @@ const HOST: &str = "host";
 const PORT: &str = "port";
 const KEY: &str = "sshKeyId";
 
-/// Pause before a failed write is repeated: a change of permissions is no event.
+/// Pause before a refused write is repeated: a change of permissions triggers no event.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// The content that a connection Secret should have, with the version of the login Secret in place of the password.
@@ -25,7 +25,7 @@ pub struct Connection {
     /// The server's address.
     pub host: String,
     pub port: &'static str,
-    /// The account for logins.
+    /// The user to log in as.
     pub username: String,
     pub login: ConnectionLogin,
 }
@@ -43,7 +43,7 @@ pub enum ConnectionLogin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownConnection {
     pub wanted: Connection,
-    /// Its UID and resourceVersion at that time.
+    /// The UID and resourceVersion that the Secret then had; None if it did not exist.
     pub version: Option<String>,
     /// Why its content differs.
     pub trouble: Option<ConnectionTrouble>,
@@ -54,12 +54,12 @@ pub struct KnownConnection {
 pub struct ConnectionTrouble {
     /// The message for users, with the remedy.
     pub words: String,
-    /// When to retry; None if only another version of the Secret can help.
+    /// When to retry; None if only a change of the Secret or of the spec can help.
     pub until: Option<Instant>,
 }
 
 impl Connection {
-    /// The content for a server with this status; None while the server is unknown, or has another login than the one in the spec.
+    /// The content for a server with this status; None while status shows no address, or while `login` is not in force.
     pub fn wanted(
         reference: &ConnectionSecretRef,
         status: &InstanceStatus,
@@ -82,13 +82,13 @@ impl Connection {
     }
 }
 
-/// The account that the service reports.
+/// The user for logins that the service reports.
 pub fn reported_account(detail: &Map<String, Value>) -> Option<&str> {
     let name = detail.get("sysAccount").and_then(Value::as_str)?.trim();
     (!name.is_empty()).then_some(name)
 }
 
-/// Account and port: as the service reports them, or else by the image's convention.
+/// The user and the port for logins: the user as the service reports it, or else by the image's convention; the port by the system.
 fn account(detail: &Map<String, Value>) -> (String, &'static str) {
     let image = ["osDistroVersion", "imageName"].map(|field| detail.get(field));
     let mut image = image.iter().flatten().filter_map(|word| word.as_str());
@@ -99,8 +99,8 @@ fn account(detail: &Map<String, Value>) -> (String, &'static str) {
     (name.to_owned(), if is_windows { "3389" } else { "22" })
 }
 
-/// Reads the Secret, and creates or changes it if its content differs. Returns what is known about it now, and whether it was
-/// written. An obstacle does not affect the server, so it is no error.
+/// Reads the Secret, and creates or changes it if its content differs. Returns what is known about it now, and whether a write was
+/// tried. An obstacle does not affect the server, so it is no error.
 ///
 /// # Errors
 /// The login is not in force any more, or a read or a write failed.

@@ -3,12 +3,12 @@
 //! | key | |
 //! |---|---|
 //! | `password` | the password to log in with. If a user puts another one there, the operator sets it on the server. |
-//! | `current` | the password that the server is known to have: the same, except while an edit is being carried out |
+//! | `current` | the password that the server is known to have: equal to `password`, except while an edit is being carried out |
 //! | `pending` | the password being set on the server. It becomes `password` and `current` once the service reports it as set |
 //! | `previous` | the former value of `current` |
-//! | `username` | the login's account, once the server has reported it |
+//! | `username` | the user for logins, once the service has reported it |
 //!
-//! No write overwrites a pending password, since the server may have it. It goes once the service reports a password as set.
+//! No write overwrites a pending password, since the server may have it. It is removed once the service reports a password as set.
 
 use super::login::{
     CURRENT, LoginMetadata, LoginSecret, PENDING, USERNAME, is_settled, rotated_at, wanted_key,
@@ -29,7 +29,7 @@ pub struct GeneratedSecret<'a> {
     pub secrets: SecretClient<'a>,
     pub login: &'a LoginSecret<'a>,
     pub has_server: bool,
-    /// The account for logins that the service reports.
+    /// The user for logins that the service reports.
     pub username: Option<&'a str>,
     pub now: Timestamp,
 }
@@ -48,8 +48,8 @@ pub(super) fn initial_change(has_server: bool) -> SecretChange {
     change
 }
 
-/// Adds a pending password unless one is pending already: the server may have that one. Either way the Secret gets a new version,
-/// which triggers setting the password.
+/// Adds a pending password if the Secret is settled: the server may have a password that is pending already. Either way the Secret
+/// gets a new version, so that the operator sets the password.
 fn rotation_change(content: &Content) -> SecretChange {
     let mut change = SecretChange::default();
     if is_settled(content) {
@@ -73,7 +73,7 @@ fn settling_change(content: &Content) -> Result<SecretChange, SecretNotWritten> 
     Ok(change)
 }
 
-/// The values stay, so a password that was in force in the former version is in force in the new one.
+/// Changes no value: a password that was in force in the former version is in force in the new one.
 fn keeping_change(content: &Content) -> SecretChange {
     SecretChange {
         settled_from: is_settled(content).then(|| content.resource_version.clone()),

@@ -17,25 +17,25 @@ pub(super) const USERNAME: &str = "username";
 /// The result of reading the login, without its password.
 #[derive(Clone, Debug)]
 pub enum LoginFact {
-    NotAsked,
+    NotRead,
     Ready(KnownLogin),
     /// The Secret that the operator should create does not exist.
     Missing,
     /// The Secret of this version was made for this Instance and has no living owner: it was restored from a backup.
     Unowned(String),
-    /// It cannot be used.
+    /// The login cannot be used.
     Problem(Readiness),
     Unread(String),
 }
 
 impl LoginFact {
-    /// Before any read. A login by key pair needs none.
+    /// The fact before any read. A login by key pair needs no read.
     pub fn of(spec: &InstanceSpec) -> Self {
         if spec.login.ssh_key.is_some() {
             return Self::Ready(KnownLogin::default());
         }
         if spec.login_secret("").is_some() {
-            return Self::NotAsked;
+            return Self::NotRead;
         }
         let message = "spec.login names neither passwordSecretRef nor sshKey nor generate: set exactly one of them";
         Self::Problem(Readiness::stalled(Reason::LoginSecretNotFound, message))
@@ -64,7 +64,8 @@ impl KnownLogin {
 pub struct Generated {
     /// The login's password is under `password` and is in force; none is pending.
     pub is_settled: bool,
-    /// The version that it was settled from. If the Secret is settled, the password in that version is still in force.
+    /// The version on which the operator based a write that left the password of the server unchanged. If `is_settled`, the
+    /// password in that version is still in force.
     pub settled_from: Option<String>,
 }
 
@@ -73,7 +74,7 @@ pub struct Generated {
 pub struct LoginMetadata {
     /// The version with this metadata, see [`named_version`].
     pub version: String,
-    /// Since when the password is in force; None if the annotation cannot be parsed.
+    /// When the newest password was generated or came into effect; None if the annotation is missing or cannot be parsed.
     pub rotated_at: Option<Timestamp>,
     /// The template whose labels and annotations the Secret has, or which this process wrote last.
     pub template: Option<SecretTemplate>,
@@ -93,12 +94,12 @@ pub(super) fn wanted_key(content: &Content) -> &'static str {
     }
 }
 
-/// Since when the password is in force, according to the annotation.
+/// When the newest password was generated or came into effect, according to the annotation.
 pub(super) fn rotated_at(content: &Content) -> Option<Timestamp> {
     content.annotations.get(ROTATED_AT)?.parse().ok()
 }
 
-/// Whether no password is pending, neither to be set nor to be marked as set.
+/// Whether `password` is the password in force: no other one is pending, and no edit of it is still to be set.
 pub(super) fn is_settled(content: &Content) -> bool {
     content.text(PENDING).is_none() && content.text(PASSWORD) == content.text(CURRENT)
 }
@@ -131,8 +132,8 @@ impl<'a> LoginSecret<'a> {
         named_version(&self.reference, &content.version())
     }
 
-    /// The metadata after this process wrote the Secret, which now has this version. A policy that changed the write is not fought:
-    /// the template counts as met until another writer changes the Secret.
+    /// The metadata of this version, with the template counted as met. After a write of this process that is enough: a policy that
+    /// changed the write is not fought until another writer changes the Secret.
     pub(super) fn metadata(
         &self,
         managed: &ManagedSecret<'_>,
@@ -169,7 +170,7 @@ impl<'a> LoginSecret<'a> {
         }
     }
 
-    /// Reads the password; None unless the Secret is in this version, and if no service accepts the password.
+    /// Reads the password; None if the Secret is not in this version, or if no service accepts the password.
     ///
     /// # Errors
     /// The Secret could not be read.
@@ -187,7 +188,7 @@ impl<'a> LoginSecret<'a> {
         Ok(password.filter(|text| password::broken_rule(text.expose_secret(), specials).is_none()))
     }
 
-    /// Reads the Secret; None unless it is in this version.
+    /// Reads the Secret; None if it is not in this version.
     pub(super) async fn read_version(
         &self,
         client: &Client,

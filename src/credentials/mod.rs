@@ -1,7 +1,7 @@
 //! The Secrets of an Instance: the login that its spec names, and the Secrets that the operator writes for it.
 //!
-//! A password is read from its Secret right before the call that contains it, and dropped after that call. All that this module
-//! returns about a login for longer is its version.
+//! For a plan, this module reads the login's Secret, checks the password, and returns only versions and other metadata. It returns
+//! the password itself right before the call that contains it, and the caller drops it after that call.
 //!
 //! The operator creates a Secret only if none of that name exists, and changes one only if it belongs to the Instance and is
 //! still in the version that was read.

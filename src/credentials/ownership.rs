@@ -19,7 +19,8 @@ pub struct SecretOwner<'a> {
     pub uid: &'a str,
     /// The marker of its servers. A restored Instance keeps it with its record.
     pub marker: &'a Marker,
-    /// The marker in the name of an imported server, which was bought for the Instance that the Secret was made for.
+    /// The marker in the name of an imported server: that of the Instance for which the server was bought. Secrets with this marker
+    /// were made for that Instance.
     pub imported: Option<Marker>,
     /// The text of its record.
     pub record: Option<&'a String>,
@@ -78,7 +79,7 @@ impl<'a> ManagedSecret<'a> {
         }
     }
 
-    /// Whom the Secret with this name belongs to.
+    /// Which owner the Secret with this name and content has.
     pub(super) fn ownership(&self, content: &Content) -> Ownership {
         let instance = &self.owner;
         let label = |name: &str| content.labels.get(name).map(String::as_str);
@@ -93,7 +94,7 @@ impl<'a> ManagedSecret<'a> {
         let is_former = |owner: &OwnerReference| {
             is_instance(owner) && owner.name == instance.key.name && owner.uid != instance.uid
         };
-        let is_opaque = content.kind == "Opaque";
+        let is_opaque = content.type_ == "Opaque";
         let is_without_living_owner = content.owners.iter().all(is_former);
         let is_made_by_operator = label(MANAGED_BY) == Some(MANAGER) && role == Some(self.role);
         let of_owner = || controller.map(|owner| Marker::of_uid(&owner.uid).to_string());

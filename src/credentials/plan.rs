@@ -31,9 +31,10 @@ pub enum Upkeep {
     RenewIn(Duration),
 }
 
-/// The next step, if any: the Secret gets its marker and the labels and annotations of the spec, and an expired password is followed
-/// by another one.
-/// `renews`: whether the server is in a state in which another password can be set.
+/// The next step, if any: the Secret gets its marker and the labels and annotations of the spec, and an expired password is
+/// followed by another one.
+/// `is_unmarked`: whether the Secret has the operator's label, but not that of the marker.
+/// `renews`: whether the server is in a state in which another password can be set, and the spec allows it.
 pub fn upkeep(
     generate: &GeneratedLogin,
     version: &str,
@@ -58,17 +59,17 @@ pub fn upkeep(
         return Some(Upkeep::Write(Chore::Keep { version }));
     }
     Some(match due_in(known.rotated_at, every?, now) {
-        // The period begins again.
+        // The recorded time cannot be used: the current time replaces it, and the period begins again.
         None => Upkeep::Write(Chore::Settle { version }),
         Some(left) if left.is_zero() => Upkeep::Write(Chore::Renew { version }),
         Some(left) => Upkeep::RenewIn(left),
     })
 }
 
-/// When the next password is due; None if the recorded time is missing or impossible.
+/// The time until the next password is due; None if the recorded time is missing or impossible.
 ///
-/// Uses the time in the Secret and nothing that is lost with a process. A time that is more than a whole period in the future
-/// comes from a wrong clock: it is corrected, and no password is generated for it.
+/// Uses only the time in the Secret, which a restart does not lose. A time that is more than a whole period in the future comes
+/// from a wrong clock: the caller corrects it, and generates no password because of it.
 fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Option<Duration> {
     let age = now.as_second().saturating_sub(stamp?.as_second());
     let every = i64::try_from(every.as_secs()).unwrap_or(i64::MAX);

@@ -244,7 +244,7 @@ fn a_restored_secret_is_adopted_only_by_its_own_instance() {
         .insert(SECRET_ROLE.into(), "connection".into());
     assert_eq!(whose(&content, &restored), Ownership::Free);
     let mut content = marked(FORMER);
-    content.kind = "kubernetes.io/tls".to_owned();
+    content.type_ = "kubernetes.io/tls".to_owned();
     assert_eq!(whose(&content, &restored), Ownership::Foreign);
     let mut content = marked(FORMER);
     owned_by(&mut content, "db", "uid-of-db");

@@ -30,12 +30,12 @@ pub struct SecretClient<'a> {
 /// Why a Secret was not written.
 #[derive(Debug)]
 pub enum SecretNotWritten {
-    /// It is not in the state that the plan is based on.
+    /// The Secret, or the Instance that is to own it, is not in the state that the plan is based on.
     Stale,
-    /// The apiserver did not answer, or the outcome is unknown.
+    /// The apiserver did not answer, or failed in a way that may pass. The outcome of a write may be unknown.
     Failed(String),
-    /// The apiserver refuses it, or the operator has permission to write more Secrets than it should and creates none. With the
-    /// cause and the remedy.
+    /// The apiserver refuses it, or the operator creates no Secrets since it has permissions that it must not have. With the cause
+    /// and the remedy.
     Refused(Readiness),
 }
 
@@ -58,14 +58,14 @@ impl SecretNotWritten {
 }
 
 /// The remedy for missing permission to write Secrets of Instances.
-const RIGHT: &str = "apply deploy/secret-writer, which allows it (for one namespace: deploy/one-namespace/secret-writer, a line of \
-     deploy/namespaced/kustomization.yaml)";
+const RIGHT: &str = "apply deploy/secret-writer, which allows it (for one namespace, enable \
+     deploy/one-namespace/secret-writer in deploy/namespaced/kustomization.yaml)";
 
 /// Message for a refused Secret. The remedy comes first, since a policy's message may be long.
 fn refused(name: &str, obstacle: Obstacle, error: &KubeError) -> String {
     let remedy = obstacle.remedy(RIGHT);
     let or = match obstacle {
-        Obstacle::Policy => ", or give the Secret what the policy asks for by template in the spec",
+        Obstacle::Policy => ", or add what the policy requires with a template in the spec",
         _ => "",
     };
     format!(
@@ -78,7 +78,7 @@ fn refused(name: &str, obstacle: Obstacle, error: &KubeError) -> String {
 pub(super) struct SecretChange {
     /// The value of each key; None removes it.
     pub(super) values: Vec<(&'static str, Option<SecretString>)>,
-    /// Since when the password is in force.
+    /// When the newest password was generated or came into effect.
     pub(super) rotated_at: Option<Timestamp>,
     /// The version whose password is in force in the new one.
     pub(super) settled_from: Option<String>,
@@ -124,8 +124,8 @@ impl SecretChange {
 impl SecretClient<'_> {
     /// Checks that the Instance exists, stays, and still has the record that the plan is based on. A late watch may show a deleted
     /// Instance. Kubernetes collects the Secret of such an Instance at once, so the operator would create it again and again, and a
-    /// successor of the Instance may own the Secret by now. And if a late watch does not show the server yet, that server does not
-    /// have the first password of a new Secret.
+    /// successor of the Instance may own the Secret by now. A late watch may also not show the server yet, which has another
+    /// password than the first one of a new Secret.
     async fn stays(self, managed: &ManagedSecret<'_>) -> Result<(), SecretNotWritten> {
         let SecretOwner {
             key, uid, record, ..
@@ -145,8 +145,8 @@ impl SecretClient<'_> {
         }
     }
 
-    /// Creates a Secret that the Instance owns, or changes the one that was read in exactly that version. A Secret without an owner
-    /// gets the Instance as owner. Returns the new version.
+    /// Creates a Secret that the Instance owns, or changes the one that was read, if it is still in that version. A Secret without
+    /// a living owner gets the Instance as owner. Returns the new version.
     pub(super) async fn write(
         self,
         managed: &ManagedSecret<'_>,
@@ -183,7 +183,7 @@ impl SecretClient<'_> {
                 let (uid, version) = (part(meta.uid), part(meta.resource_version));
                 if read.is_some() {
                     let key = ObjectKey::new(&managed.owner.key.namespace, &managed.name);
-                    self.versions.wrote(key, &uid, &version);
+                    self.versions.note_own_write(key, &uid, &version);
                 }
                 Ok(format!("{uid}/{version}"))
             }
@@ -196,7 +196,7 @@ impl SecretClient<'_> {
         }
     }
 
-    /// Leaves an existing Secret alone.
+    /// Creates the Secret. Fails if a Secret of that name exists.
     async fn create(
         self,
         managed: &ManagedSecret<'_>,

@@ -1,16 +1,15 @@
-//! Acknowledges an edit or a deletion in status before any call to the service, so that the acknowledgement does not depend on
-//! the service.
+//! Acknowledges an edit or a deletion in status, so that users see it even if the service is slow or does not answer.
 //!
-//! Usually the reconcile itself does so ([`first`]). If the service keeps it waiting, or an edit arrives while it waits, a
-//! concurrent future does so ([`while_waiting`]).
+//! Usually the reconcile does so before it changes anything at the service ([`first`]). If the service keeps the reconcile waiting
+//! before that, or an edit arrives while it waits, a concurrent future does so ([`while_waiting`]).
 
 use crate::api::conditions::{READY, Readiness, Reason, STALLED};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::Observation;
-use crate::instance::plan::delete;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
+use crate::instance::plan::words;
 use crate::instance::status::{self, ready, write};
 use crate::instance::times;
 use crate::runtime::chance;
@@ -26,14 +25,14 @@ fn is_behind(facts: &Facts) -> bool {
     let misleads =
         conditions.any(|it| [READY, STALLED].contains(&it.type_.as_str()) && it.status == "True");
     status.observed_generation < facts.generation
-        && match facts.deleting {
+        && match facts.deleted_at.is_some() {
             true => facts.is_held(),
             false => misleads,
         }
 }
 
-/// Makes the plan acknowledge the edit first, if status does not show it. A step that calls the service follows right after that
-/// write.
+/// Makes the plan acknowledge the edit first, if status describes an older spec ([`is_behind`]). A planned call is then made by
+/// the next reconcile, right after that write.
 pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
     let facts = &observed.facts;
     let acknowledged = &mut lock(memory).status_writes.acknowledged;
@@ -66,8 +65,8 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
     }
 }
 
-/// Acknowledges edits while the reconcile waits for the service, unless the reconcile has done so or is writing status. Never
-/// returns.
+/// Acknowledges edits and deletions while the reconcile waits for the service, unless the reconcile has done so or is writing
+/// status. Never returns.
 pub(super) async fn while_waiting(
     context: &Context,
     of: &Facts,
@@ -86,7 +85,7 @@ pub(super) async fn while_waiting(
                 || memory.is_newer_than(&facts.resource_version)
         };
         let is_late = facts.status.observed_generation < facts.generation
-            && (facts.is_held() || !facts.deleting);
+            && (facts.is_held() || facts.deleted_at.is_none());
         if is_done || !is_late || is_status_write_in_progress.load(Ordering::Relaxed) {
             continue;
         }
@@ -103,10 +102,10 @@ pub(super) async fn while_waiting(
     }
 }
 
-/// The reason to report for an edit or a deletion that no reconcile has seen. None if status has not been written yet.
+/// The readiness to report for an edit or a deletion that status does not show. None if status has no condition Ready yet.
 fn answer(facts: &Facts) -> Option<Readiness> {
-    if facts.deleting && facts.spec.deletion_protection {
-        return Some(delete::protected());
+    if facts.is_protected() {
+        return Some(words::protected());
     }
     let is_open = facts.is_open() || facts.shows_open_purchase();
     if !is_behind(facts) {
@@ -126,7 +125,7 @@ fn waits(facts: &Facts) -> Readiness {
         false => (Reason::WaitingForService, "the spec was changed"),
     };
     let message = format!(
-        "{what}; the operator reads the service before it acts, or waits for it or for spec.requests of the Account"
+        "{what}; the operator first reads the service, which takes long if it is slow or the Account's spec.requests is low"
     );
     Readiness::reconciling(reason, message)
 }

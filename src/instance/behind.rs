@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 /// How long the reconcile must wait if the shown version is too old to act on.
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
-    // Take the known version before the read: the answer is not older than that, but the watch may show a newer one meanwhile.
+    // The known version is taken before the read: meanwhile the watch may show a newer one, which the answer may lack.
     let (known, since) = lock(memory).status_writes.newest_version?;
     let shown: u64 = facts.resource_version.parse().ok()?;
     match Instant::now() < since + times::CACHE_CATCHES_UP_WITHIN {

@@ -32,7 +32,7 @@ pub struct Context {
     pub term: Term,
     /// Permissions that the operator has and should not have.
     pub rights: Rights,
-    /// The highest resourceVersion that this process has seen.
+    /// The highest resourceVersion that the watch of Instances or an intent of this process has shown since etcd was last restored.
     pub highest_version: Arc<AtomicU64>,
     /// Reads the object that the watch shows now.
     pub latest: Latest,
@@ -51,7 +51,7 @@ impl Context {
         }
     }
 
-    /// Reads the detail of a server within this time.
+    /// Reads the detail of a server within this time, which includes the wait for the request limit.
     pub async fn server(
         &self,
         session: &AccountSession,
@@ -62,7 +62,7 @@ impl Context {
     ) -> Fact<Detail> {
         match timeout(deadline, session.shared.client.detail(priority, id)).await {
             Ok(answer) => self.fact(account, answer, Error::is_no_such_instance),
-            Err(_) => Fact::Unknown("the request limit left no room for a query".to_owned()),
+            Err(_) => Fact::Unknown("the request limit or the service took too long".to_owned()),
         }
     }
 

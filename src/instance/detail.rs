@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Whether the service reports no running operation: the field is `NONE` or missing.
+/// Whether the service reports no running operation: the field is `NONE`, empty or missing.
 pub fn is_idle(pending: Option<&str>) -> bool {
     pending.is_none_or(|word| word.is_empty() || word == "NONE")
 }

@@ -1,4 +1,4 @@
-//! The time at which the service deletes a prepaid server, and the condition that warns about it.
+//! The time at which a prepaid server expires, and the condition that warns about it.
 
 use crate::api::InstanceStatus;
 use crate::api::conditions::{AdditionalCondition, EXPIRING, Reason};
@@ -33,7 +33,7 @@ pub fn add(detail: &mut Detail, row: Option<&Row>, status: &InstanceStatus) {
     }
 }
 
-/// The warning that belongs to a status now. Its message changes only with the expiry time.
+/// The warning that belongs to a status now. Its message changes only with the expiry time, and once that is over.
 pub fn warning(status: &InstanceStatus, now: Timestamp) -> Option<AdditionalCondition> {
     let at = status.expire_time.as_ref()?.0;
     let left = at.duration_since(now);

@@ -5,7 +5,7 @@
 pub enum Fact<T> {
     /// It was not read.
     #[default]
-    NotAsked,
+    NotRead,
     Known(T),
     /// The service accepted the token and answered that it does not exist.
     Absent,
@@ -16,7 +16,7 @@ impl<T> Fact<T> {
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
-            Self::NotAsked | Self::Absent | Self::Unknown(_) => None,
+            Self::NotRead | Self::Absent | Self::Unknown(_) => None,
         }
     }
 }

@@ -30,9 +30,11 @@ pub enum Record {
 pub struct Facts {
     pub key: ObjectKey,
     pub uid: String,
-    /// The version that the reconcile is based on. Every write of the record is conditional on it.
+    /// The version that the reconcile is based on. The write of an intent is conditional on it, or on a later version for which
+    /// [`Self::is_same_but_version`] holds.
     pub resource_version: String,
     pub generation: i64,
+    /// The deletion was requested, and spec.deletionProtection does not stop it.
     pub deleting: bool,
     /// When the deletion was requested.
     pub deleted_at: Option<Timestamp>,
@@ -90,7 +92,8 @@ impl Facts {
         Self {
             resource_version: instance.resource_version().unwrap_or_default(),
             generation: instance.metadata.generation.unwrap_or_default(),
-            deleting: instance.metadata.deletion_timestamp.is_some(),
+            deleting: instance.metadata.deletion_timestamp.is_some()
+                && !instance.spec.deletion_protection,
             deleted_at: (instance.metadata.deletion_timestamp.as_ref()).map(|time| time.0),
             finalizers: instance.finalizers().to_vec(),
             spec: Arc::new(instance.spec.clone()),
@@ -105,6 +108,11 @@ impl Facts {
             here,
             places,
         }
+    }
+
+    /// Whether it was deleted, and spec.deletionProtection keeps it.
+    pub fn is_protected(&self) -> bool {
+        self.deleted_at.is_some() && !self.deleting
     }
 
     /// Whether it has our finalizer.
@@ -208,7 +216,7 @@ impl Facts {
     }
 
     /// Whether a later version of the object is the same in everything that a call is planned from. Labels, other annotations,
-    /// conditions, their generation and times may differ.
+    /// conditions, `observedGeneration` and `lastObservedTime` may differ.
     pub fn is_same_but_version(&self, later: &Self) -> bool {
         let of_status = |status: &InstanceStatus| {
             let mut core = status.clone();
@@ -221,7 +229,7 @@ impl Facts {
             && self.generation == later.generation
             // After a restore of etcd the same generation can come with another spec.
             && self.spec == later.spec
-            && self.deleting == later.deleting
+            && self.deleted_at == later.deleted_at
             && self.finalizers == later.finalizers
             && self.annotation == later.annotation
             && of_status(&self.status) == of_status(&later.status)

@@ -8,7 +8,7 @@ use crate::session::Sessions;
 use kube::ResourceExt;
 
 /// The flow is that of the Account on record, or else in the spec. The priority shows whether a user waits for an answer to an
-/// edit, or an operation is in progress. A change that the watch notices gets a higher priority, regardless of this one.
+/// edit, or an operation is in progress. An edit that the watch notices gets [`Priority::Change`], regardless of this one.
 pub fn flow(instance: &Instance) -> (Flow, Priority) {
     let record = instance.annotations().get(BINDING);
     let record = record.and_then(|text| PurchaseRecord::parse(text).ok());

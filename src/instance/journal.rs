@@ -1,5 +1,5 @@
-//! The log lines about one Instance: one for each decision, and none for a retry with the same result. And the Events about calls:
-//! each mutating call that the service accepts, with its cause and the generation of the spec.
+//! The log lines about one Instance, and the Events about calls: each mutating call that the service accepts, with its cause and
+//! the generation of the spec, and each release whose outcome is unknown.
 
 use crate::api::conditions::Reason;
 use crate::api::{EndReason, HistoryEntry, Operation, Verb};
@@ -77,8 +77,8 @@ pub(super) fn ended(context: &Context, facts: &Facts, server: Option<&str>, entr
     );
 }
 
-/// The condition Ready has a new reason. Its message stays in status: it may quote the service's answer with a refused password,
-/// and a log may reach more readers.
+/// The condition Ready has a new status or reason. Its message stays in status: it may quote the service's answer with a refused
+/// password, and a log may reach more readers.
 pub(super) fn ready(facts: &Facts, server: Option<&str>, ready: bool, reason: &str) {
     line!(
         info,
@@ -95,7 +95,7 @@ pub(super) fn planned(facts: &Facts, server: Option<&str>, event: &EventNote) {
     line!(info, facts, server, reason = event.reason, "{}", event.note);
 }
 
-/// A step was not done, with another result than the last try.
+/// A failure: a call or a write was refused or failed, or its outcome is unknown.
 pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
     let server = facts.status_id();
     let server = server.as_ref().map(ServerId::as_str);
@@ -129,7 +129,8 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, again: Duration) {
     );
 }
 
-/// The Event of a call that was accepted in this reconcile; one per attempt, and none for a repetition within it.
+/// The Event of a call that the service accepted in this reconcile, or of a release whose outcome is unknown. A repeated release
+/// gets one only if its result is new.
 pub(super) fn event_of_call(
     observed: &Observation,
     plan: &Plan,
@@ -142,8 +143,8 @@ pub(super) fn event_of_call(
             Some(match operation.power_cut && verb == Verb::Stop {
                 true => {
                     let note = format!(
-                        "the power of server {id} is cut: it did not stop in time (spec.stopPolicy.gracePeriodSeconds, or 30 s for \
-                         a reinstall), or spec.stopPolicy.force is Always ({why})"
+                        "the power of server {id} is cut: its stop took too long (spec.stopPolicy.gracePeriodSeconds, or 30 s for \
+                         a reinstall), failed or was refused, or spec.stopPolicy.force is Always ({why})"
                     );
                     EventNote::warning("ForcedPowerOff", note)
                 }

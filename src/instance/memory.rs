@@ -56,8 +56,8 @@ impl Memory {
         }))
     }
 
-    /// Copies the result of an observation back into this memory, except for [`StatusWrites`], which other tasks changed in the
-    /// meantime.
+    /// Copies the result of an observation back into this memory, except for [`StatusWrites`], which other tasks may have changed
+    /// in the meantime.
     pub fn store(&mut self, copy: &Self) {
         *self = Self {
             status_writes: std::mem::take(&mut self.status_writes),

@@ -53,7 +53,7 @@ pub async fn reconcile(context: &Context, instance: &Instance) -> Duration {
         return times::IDLE_REQUEUE; // gone
     };
     let first_seen = facts.clone();
-    // No other task may write status meanwhile, since one of the two patches would conflict.
+    // True while the reconcile writes status: no other task may write then, since one of the two patches would conflict.
     let writes = AtomicBool::new(false);
     tokio::select! {
         again = Box::pin(drive(context, facts, &memory, &writes)) => again,
@@ -71,11 +71,11 @@ async fn drive(
     if let Some(wait) = behind::wait(context, &facts, memory).await {
         return wait; // the cache is older than our last write, or the apiserver shows an old state
     }
-    // An earlier intent whose write has an unknown outcome is not on the object, so it was not written.
+    // If the write of an earlier intent got no answer and the watch has not shown the intent, it was not written.
     context.sessions.owners().withdraw(&facts.uid);
     let (mut observed, access) = observe::observe(context, facts, memory).await; // reads
     let mut plan = plan::plan(&observed); // pure
-    while observe::learn(
+    while observe::read_for_plan(
         context,
         &mut observed,
         plan.needs.as_ref(),
@@ -84,7 +84,7 @@ async fn drive(
     )
     .await
     {
-        plan = plan::plan(&observed); // with the answer to its question
+        plan = plan::plan(&observed); // with the answer to the read that it needs
     }
     acknowledge::first(&observed, &mut plan, memory);
     let session = access.as_deref();
@@ -114,14 +114,14 @@ async fn drive(
 
 /// Notes what the reconcile means for the limits of the Account.
 fn count(context: &Context, observed: &Observation, plan: &Plan, outcome: &Outcome) {
-    let (quota, uid) = (context.sessions.owners(), &observed.facts.uid);
+    let (owners, uid) = (context.sessions.owners(), &observed.facts.uid);
     if plan.buys() && !matches!(outcome, Outcome::Accepted { .. } | Outcome::Unknown(_)) {
-        quota.bought_nothing(uid, observed.now);
+        owners.bought_nothing(uid, observed.now);
     }
     let limit = match plan.reason() {
         Some(Reason::AccountLimitReached) => Some(Limit::Instances),
         Some(Reason::CreateRateReached) => Some(Limit::Creates),
         _ => None,
     };
-    quota.set_waiting(uid, &observed.account_key, limit);
+    owners.set_waiting(uid, &observed.account_key, limit);
 }

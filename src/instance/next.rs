@@ -24,7 +24,7 @@ pub struct Ending<'a> {
     pub plan: &'a Plan,
     pub outcome: &'a Outcome,
     pub observed: &'a Observation,
-    /// The wait of a progress that must last before status shows it; if status could not be written, the time until the next try.
+    /// How long a status that differs must wait before it is written; if the write failed, the time until the next try.
     pub reported: Result<Option<Duration>, Duration>,
 }
 
@@ -45,7 +45,7 @@ impl Ending<'_> {
         let mut again = self.after(memory);
         let is_rested = matches!(self.outcome, Outcome::Rested);
         if is_rested && self.access.is_some_and(ReconcileSession::waits_for_slot) {
-            // It is woken when it gets a slot, so it need not retry overdue queries before that.
+            // The object is woken when it gets a slot, so it need not retry overdue queries before that.
             again = again.max(times::QUEUED_RECHECK);
         }
         if self.is_unreported() {

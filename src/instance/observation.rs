@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 #[derive(Clone, Debug)]
 pub enum AccountFact {
-    /// It can be used.
+    /// It can be used. If the Instance is being deleted, this may be the last account session that could be used.
     AccountSession(SessionFacts),
     /// Its first reconcile has not finished.
     Pending,
@@ -50,9 +50,9 @@ pub struct SessionFacts {
     pub former_credential: Option<Arc<str>>,
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
-    /// In each region where a server of the Instance may be, a listing with this token has shown a server that was recorded under
-    /// the same credential as this Instance's server.
-    pub shown_ours: bool,
+    /// The token sees the account of this Instance's record: in every region where the Instance may have a server, a listing with
+    /// this token has shown a server that was recorded under the record's credential.
+    pub knows_our_account: bool,
 }
 
 impl SessionFacts {
@@ -80,7 +80,7 @@ pub struct Observation {
     pub secret_version: Option<String>,
     /// Whether an older version of the operator wrote that Secret, without a marker.
     pub secret_is_unmarked: bool,
-    /// The login, read only if this reconcile may make a call that contains it.
+    /// The login, read only if a plan needs it.
     pub login: LoginFact,
     /// The results of resolving the spec's selectors.
     pub found: LookUps,
@@ -92,11 +92,11 @@ pub struct Observation {
     pub candidate: Fact<Detail>,
     /// Another Instance with the better right to the imported server, or to the one to import.
     pub conflicting_owner: ConflictingOwner,
-    /// The record that another cluster wrote on this object, if no Instance here has the server in it.
+    /// The record that another cluster wrote on this object, if no other Instance here has the server in it.
     pub recorded_by_other_cluster: Option<Box<PurchaseRecord>>,
-    /// The memory of this process, including this observation.
+    /// The memory of this process about the Instance, including this observation.
     pub memory: Memory,
-    /// The epoch of the [`Memories`](crate::instance::memory::all::Memories) at that time.
+    /// The epoch of the [`Memories`](crate::instance::memory::all::Memories) when the observation began.
     pub epoch: u64,
     /// Monotonic time of the observation.
     pub now: Instant,
@@ -124,7 +124,7 @@ pub fn of_purchase(record: &PurchaseRecord) -> Operation {
         target: record.target.clone(),
         waiting_password: record.waiting_password,
         before: Before::default(),
-        accepted: record.task.is_some(),
+        accepted: record.id.is_some(),
         task_id: record.task.clone(),
         started_at: Time(record.started_at),
         end: None,
@@ -132,7 +132,7 @@ pub fn of_purchase(record: &PurchaseRecord) -> Operation {
 }
 
 impl Observation {
-    /// The state of a server in the newest listing, and when it was listed.
+    /// The state of a server in the newest listing, and when it was listed; for an absent one, when the listing began.
     pub fn listed(&self, id: &ServerId) -> Option<(Instant, RowDigest)> {
         match self.listing.as_ref()?.sighting(id) {
             Sighting::Present(row, at) => Some((at, RowDigest::Row(row.digest))),
@@ -152,13 +152,13 @@ impl Observation {
         &self.memory.observations.look
     }
 
-    /// Whether the detail was not requested within this time.
+    /// Whether the last request for the detail is older than this, or there was none.
     pub fn is_look_older_than(&self, time: Duration) -> bool {
         let at = self.look().at;
         at.is_none_or(|at| self.now >= at + time)
     }
 
-    /// Whether every read has shown an idle server for so long that it counts as done.
+    /// Whether every read has shown an idle server for so long that the service counts as done with it.
     pub fn has_been_idle(&self) -> bool {
         let since = self.look().idle_since();
         since.is_some_and(|since| self.now >= since + times::IDLE_COUNTS_AS_DONE)
@@ -182,8 +182,8 @@ impl Observation {
         text(detail, "ecsStatus").filter(|_| is_waiting)
     }
 
-    /// The open operation on the recorded server. It comes from status, or from this process if status was lost, combined with
-    /// the service's answer to this process. If there is none, it is the create, from the record.
+    /// The open operation on the recorded server: from status, or from this process if status was lost, combined with the service's
+    /// answer to this process. If there is none, the create from the record, while that is open.
     pub fn open(&self) -> Option<Operation> {
         let record = self.facts.purchase().filter(|record| record.id.is_some())?;
         let reported = self.facts.operation();

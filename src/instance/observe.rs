@@ -1,7 +1,7 @@
 //! Reads the service and the apiserver. Failures become `Unknown` facts.
 //!
-//! First everything is gathered that this process knows already, without a call. Then, while [`reads::due`] names a read, it is
-//! performed, and its answer may make another one due.
+//! First, region and zone are resolved if the spec gives them by name. Then everything that this process knows already is gathered
+//! without a call. Then each read that [`reads::due`] names is performed, until one cannot be; its answer may make another one due.
 
 mod perform;
 pub(super) mod reads;
@@ -33,7 +33,7 @@ use crate::session::{
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
-/// Reads everything that the object's state requires. Writes nothing.
+/// Reads everything that the object's state requires. Changes nothing at the apiserver or the service.
 pub async fn observe(
     context: &Context,
     facts: Facts,
@@ -41,7 +41,7 @@ pub async fn observe(
 ) -> (Observation, Option<ReconcileSession>) {
     let (mut observed, session) = without_reads(context, facts, memory);
     // An object in deletion without our finalizer no longer concerns the operator.
-    let ours = !observed.facts.deleting || observed.facts.is_held();
+    let ours = observed.facts.deleted_at.is_none() || observed.facts.is_held();
     if let Some(session) = session.as_ref().filter(|_| ours) {
         if observed.facts.places.is_empty() && session.may_call(observed.facts.call_priority()) {
             // The spec gives region or zone by name, and a listing needs their codes.
@@ -64,7 +64,7 @@ pub async fn observe(
 }
 
 /// Performs the read that a plan needs. Returns whether there is something new to plan with.
-pub async fn learn(
+pub async fn read_for_plan(
     context: &Context,
     observed: &mut Observation,
     read: Option<&NeededRead>,
@@ -106,7 +106,8 @@ fn gather(observed: &mut Observation, session: &AccountSession, context: &Contex
         if !is_idle(row.pending.as_deref()) && observations.look.at.is_none_or(|last| at > last) {
             observations.look.was_busy();
         }
-        // The listing agrees with status, so the row of the last read is outdated: a listing that shows it again shows a change.
+        // The listing agrees with status, so forget the row of the last read: if a later listing shows that row again, it shows a
+        // change.
         if !is_open && row.agrees_with(&observed.facts.status.detail) {
             observations.look.row = None;
         }
@@ -144,8 +145,8 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
 fn remembered(facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     let mut remembered = lock(memory).clone();
     remembered.apply(facts.purchase(), now);
-    // Status reports a purchase whose record was lost with the process that wrote it. Remember that from the first observation
-    // on, regardless of later statuses.
+    // Status reports a purchase, and its record is lost. Remember that from the first observation on, regardless of later
+    // statuses.
     if facts.purchase().is_none() && facts.shows_open_purchase() {
         remembered.origin.birth = Birth::Intended;
     }
@@ -185,9 +186,9 @@ fn without_reads(
         account,
         account_key,
         listing: None,
-        task: Fact::NotAsked,
+        task: Fact::NotRead,
         schedule: PollSchedule::default(),
-        detail: Fact::NotAsked,
+        detail: Fact::NotRead,
         secret_version: login.as_ref().and_then(|login| {
             let version = version(&login.name)?;
             Some(named_version(login, &version))
@@ -199,7 +200,7 @@ fn without_reads(
         connection_version: (facts.spec.connection_secret.as_ref())
             .and_then(|secret| version(&secret.name)),
         quota,
-        candidate: Fact::NotAsked,
+        candidate: Fact::NotRead,
         conflicting_owner,
         recorded_by_other_cluster: recorded_by_other_cluster(context, &facts),
         memory,
@@ -263,7 +264,8 @@ pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
 }
 
 /// The account session that the object uses. An object in deletion keeps the last usable account session, even if Account or
-/// Secret changed or disappeared since, unless the service refuses that very session.
+/// Secret changed or disappeared since, unless the service refuses the token of that session. A protected one keeps it while an
+/// operation is open.
 fn account(
     context: &Context,
     facts: &Facts,
@@ -272,7 +274,7 @@ fn account(
     let state = context.sessions.state_of(key);
     let session = match &state {
         AccountState::Usable(session) => Some(session.clone()),
-        _ if !facts.deleting => None,
+        _ if !(facts.deleting || facts.is_protected() && facts.is_open()) => None,
         state => {
             let is_refused = matches!(state, AccountState::Unusable(problem)
                 if problem.reason == Reason::TokenRefused);
@@ -288,7 +290,7 @@ fn account(
     (fact, session)
 }
 
-/// The record that another cluster wrote, unless an Instance here has its server.
+/// The record that another cluster wrote, unless another Instance here has its server.
 fn recorded_by_other_cluster(context: &Context, facts: &Facts) -> Option<Box<PurchaseRecord>> {
     let (annotation, cluster) = (facts.annotation.as_deref()?, &context.cluster);
     if facts.purchase().is_some() || cluster.is_empty() {
@@ -312,7 +314,7 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
             .clone()
             .unwrap_or_else(|| shared(bought_with.unwrap_or_default())),
         former_credential: session.former_credential.clone(),
-        shown_ours: bought_with.is_some_and(|bought_with| {
+        knows_our_account: bought_with.is_some_and(|bought_with| {
             let inventory = &session.shared.inventory;
             let mut places = facts.places.iter();
             !facts.places.is_empty()

@@ -75,7 +75,7 @@ fn left_server(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
     .filter(|_| may_exist)
 }
 
-/// Whether the apiserver itself confirms it: a list without the object may be an old one.
+/// Whether the apiserver itself confirms that the object is gone: a list without the object may be an old one.
 async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &key.namespace);
     for _ in 0..DELETION_CHECKS_MAX {
@@ -105,8 +105,8 @@ async fn publish(context: &Context, name: &str, orphan: &Orphan) {
         |id| format!("server {id}"),
     );
     let note = format!(
-        "Instance {name} was deleted before the operator confirmed that {server} is gone: no Instance owns that server; if the service's console \
-         still shows it, it is billed until you release it there"
+        "Instance {name} was deleted before the operator confirmed that {server} is gone: no Instance owns that server; if the \
+         service's console still shows it, it is billed until you release it there"
     );
     let (namespace, server) = (&account.namespace, id.as_ref().map(ServerId::as_str));
     tracing::warn!(namespace, name, server, "left behind");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub enum Outcome {
-    /// The plan had no step.
+    /// The plan had no step, or the step changed nothing.
     Rested,
     /// The service accepted the call of an attempt.
     Accepted {
@@ -19,7 +19,8 @@ pub enum Outcome {
     },
     /// A release: accepted, refused or unknown.
     Release {
-        /// Whether the result differs from that of the last such call, so that an Event reports it.
+        /// Whether an Event may report the result. It does not if the service accepted an earlier call for this server, or if the
+        /// outcome of the last call is unknown as well.
         is_new: bool,
         /// None if the service accepted the call.
         failure: Option<ReleaseFailure>,
@@ -28,17 +29,18 @@ pub enum Outcome {
     Refused {
         message: String,
         reason: Reason,
-        /// How long the service asks to wait.
+        /// The pause that the service requests (`Retry-After`).
         after: Option<Duration>,
     },
     /// The call may have taken effect. With the category of the error, for the log: the error may quote the service.
     Unknown(&'static str),
+    /// A record or a Secret was written, or a change in the obstacle to the connection Secret has to be reported.
     Written,
-    /// The finalizer was removed, and the object can go.
+    /// The finalizer was removed, or the object is gone.
     Finished,
-    /// The object changed: observe again.
+    /// The plan is out of date: observe again.
     Stale,
-    /// The step was not done. With a readiness to report if human action is needed.
+    /// The step was not done. With a readiness to report if a write was refused, or if human action is needed.
     NotDone(String, Option<Readiness>),
 }
 
@@ -54,7 +56,7 @@ pub struct ReleaseFailure {
 }
 
 impl Outcome {
-    /// A write to Kubernetes failed. A refusal is reported, since a permission, a policy or the like has to change.
+    /// A write to Kubernetes, or the read before it, failed. A refusal is reported, since a retry alone may not help.
     pub fn not_written(error: &KubeError) -> Self {
         let why = error.to_string();
         let obstacle = error.obstacle();

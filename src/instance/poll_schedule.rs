@@ -12,9 +12,9 @@ use tokio::time::Instant;
 const AGE_DIVISOR: u32 = 5;
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE_OF_RATE: f64 = 0.8;
-/// If many operations share the request limit, a task is queried shortly before and shortly after the time that the last task of its
-/// verb took. The first query finds a task that was a little quicker, the second one that was a little slower, so the known time
-/// follows tasks that get shorter or longer.
+/// If many operations share the request limit, a task is queried shortly before and shortly after the time that the last task of
+/// its verb took. The first query finds a task that was a little quicker, the second one finds a task that was a little slower, so
+/// the known time follows tasks that get shorter or longer.
 const AROUND_END: [f64; 2] = [0.95, 1.05];
 /// The operator waits for such a query at most this many times `PollSchedule::spread`, since the task may end much sooner than the
 /// last one.
@@ -55,7 +55,7 @@ impl PollSchedule {
             .max(self.spread)
     }
 
-    /// When the next query is due after the last one, if there was one.
+    /// The age of the task at which the next query is due; `last` is the age at the last query, if there was one.
     pub fn next(&self, last: Option<Duration>) -> Duration {
         let last = last.unwrap_or_default();
         let is_busy = self.spread > times::TASK_QUERY_MIN;

@@ -16,7 +16,7 @@ pub fn meaning(observed: &Observation, reference: Reference) -> Option<Meaning> 
     meaning_at(observed, reference, &observed.facts.place())
 }
 
-/// The same in this place, if the place of the spec is not known yet.
+/// As [`meaning`], in this place: the one in the spec may not be resolved yet.
 pub fn meaning_at(observed: &Observation, reference: Reference, place: &Place) -> Option<Meaning> {
     let Facts { spec, status, .. } = &observed.facts;
     let known = pins::known(spec, status, observed.facts.purchase(), reference, place);

@@ -1,4 +1,4 @@
-//! Writes the status if it differs by more than the time of the observation, then publishes Events.
+//! Writes the status if anything changed that `differs` compares, then publishes Events.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceStatus, Operation, Verb};
@@ -45,7 +45,7 @@ async fn report_status(
     memory: &Mutex<Memory>,
 ) -> Result<Option<Duration>, Duration> {
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
-        // The object is not the one that the plan is based on, so there is nothing to report.
+        // The plan is out of date, or the object is gone, so there is nothing to report.
         return Ok(None);
     }
     let facts = &observed.facts;
@@ -68,7 +68,7 @@ async fn report_status(
     let server = status.id.as_deref();
     let changed =
         change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| is_written);
-    // Publish the plan's Events with the status that shows them, or once the record is written.
+    // Publish the plan's Events with the status that shows them, or once the record or Secret is written.
     let planned = match is_written || matches!(outcome, Outcome::Written) {
         true => plan.events.as_slice(),
         false => &[],
@@ -143,8 +143,8 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
             ..called
         });
     }
-    // Right after this reason the operation ends. Any other refusal of a reinstall is written down: a later process would mistake
-    // the call for one without an answer, which it must not repeat.
+    // After `OperationRefused` the next plan ends the operation. Any other refusal of a reinstall goes into status: otherwise a
+    // later process would mistake the call for one without an answer, which it must not repeat.
     if let Outcome::Refused { reason, .. } = outcome
         && *reason != Reason::OperationRefused
         && let Some(called) = observed
@@ -185,8 +185,8 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
 /// How long a status that differs must wait before it is written, if it must.
 ///
 /// It is written at once if status lacks an operation. Otherwise a progress is written once it has lasted, unless status already
-/// shows it. A status that this process wrote a moment ago was replaced by another writer, which may react to each write.
-/// Everything else is written at once.
+/// shows it. A status that this process wrote a moment ago and another writer replaced also waits, since that writer may react to
+/// each write. Everything else is written at once.
 fn wait(
     facts: &Facts,
     changes: &StatusChanges,

@@ -20,13 +20,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
 
-/// Number of entries in the history.
+/// Highest number of entries in the history.
 const HISTORY_MAX: usize = 8;
 /// The service's fields with the server's state.
 const STATE_FIELDS: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
-/// Renders the next status: its conditions from `readiness`, the other fields from `changes` and the observation, if there is one. Pure.
-/// Every status that is written comes from here.
+/// Renders the next status: its conditions from `readiness`, the other fields from `changes` and the observation, if there is one.
+/// Pure. Every status that a reconcile writes as a whole comes from here; a receipt replaces only `status.operation`.
 pub fn render(
     facts: &Facts,
     observed: Option<&Observation>,
@@ -176,7 +176,7 @@ fn reports_missing(readiness: &Readiness) -> bool {
     )
 }
 
-/// Removes everything about the server.
+/// Removes everything about the server except the newest operation and the history.
 fn forget_server(status: InstanceStatus) -> InstanceStatus {
     InstanceStatus {
         observed_generation: status.observed_generation,
@@ -254,7 +254,8 @@ fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
     (addresses != Addresses::default()).then_some(addresses)
 }
 
-/// Whether two statuses differ enough for a write. Times and fields of the detail that are not compared do not count.
+/// Whether two statuses differ enough for a write. The time of the observation does not count, nor do fields of the detail that are
+/// not compared.
 pub(super) fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
     let core = |status: &InstanceStatus| {
         let mut core = status.clone();
@@ -273,7 +274,7 @@ pub(super) fn ready(conditions: &[Condition]) -> Option<&Condition> {
     condition(conditions, READY)
 }
 
-/// The Event for a change of the Ready reason.
+/// The Event for a change of status or reason of the condition Ready.
 pub(super) fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<EventNote> {
     let now = ready(next)?;
     if ready(former)

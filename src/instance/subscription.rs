@@ -76,7 +76,7 @@ fn limit(observed: &Observation, plan: &mut Plan, busy_since: &mut Option<Instan
         *busy_since = None;
     }
     if plan.step.operation().is_some() {
-        // The circuit breaker must not expect a server in a listing while it is being created.
+        // From the call on, the operation counts as followed: the circuit breaker must not expect a server that is being created.
         plan.wants.attention = Attention::Followed;
     }
 }

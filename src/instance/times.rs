@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use std::time::Duration;
 
 /// Every service observed so far lists a new server within this time. An object without a record that this process did not see
-/// appear waits for it, because its purchase may have been lost with etcd's last seconds.
+/// appear waits this long, because the record of its purchase may have been lost with etcd's last seconds.
 pub const LISTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long before expiry the operator warns: a week includes working days.
@@ -28,8 +28,8 @@ pub const PASS_RECHECK: Duration = Duration::from_secs(5);
 /// Recheck of an object in line for a slot, in case its notification is missed.
 pub const QUEUED_RECHECK: Duration = Duration::from_secs(30);
 
-/// Pauses before an operation whose task failed is repeated. After the last pause the Instance is Stalled and retries at that
-/// pace: if the same operation fails three times in a row, the service will hardly recover within minutes.
+/// Pauses before an operation that failed, or whose answer was lost, is repeated, the last one from then on. After the third
+/// failure in a row the Instance is Stalled: the service will hardly recover within minutes.
 pub const RETRY_FAILED: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
@@ -65,8 +65,8 @@ pub const FAST_LISTING_FOR: Duration = Duration::from_secs(300);
 /// the end, and a create that failed is repeated.
 pub const ENDING_FOR: Duration = Duration::from_secs(300);
 
-/// Pause before a refused create is repeated: each try costs two writes, and an edit of spec or Secret triggers a reconcile at
-/// once.
+/// Shortest pause before a refused create is repeated: each try costs two writes, and an edit of spec or Secret triggers a
+/// reconcile at once.
 pub const CREATE_REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 /// Longest pause before a write is repeated that the apiserver refused. There is no event when permissions or policies change,
@@ -81,7 +81,7 @@ pub fn write_retry_max(is_refused: bool) -> Duration {
     }
 }
 
-/// Recheck of an object whose operation has been running for longer than that.
+/// Recheck of an object whose operation has been running for longer than [`FAST_LISTING_FOR`].
 pub const LONG_OPERATION_RECHECK: Duration = Duration::from_secs(30);
 
 /// Longest pause while the service answers "busy" again and again. Each try costs a read and a call, and with the read after the
@@ -91,8 +91,9 @@ pub const SERVICE_BUSY_RETRY: Duration = Duration::from_secs(30);
 /// Pause before a release is repeated, so that a listing can show its effect.
 pub const RELEASE_RETRY: Duration = Duration::from_secs(60);
 
-/// A server that has been idle for this long counts as created, regardless of its task: some tasks report RETRY forever, and an
-/// Account may give a wrong path for them.
+/// A server that has been idle for this long counts as created, unless its task reports a failure: some tasks report RETRY
+/// forever, and an Account may give a wrong path for them. For another operation, an effect that does not show by then is not
+/// awaited any more.
 pub const IDLE_COUNTS_AS_DONE: Duration = Duration::from_secs(30);
 
 /// Recheck of a server that the service is busy with for another reason.
@@ -176,13 +177,14 @@ pub const IMPORT_RETRY: Duration = Duration::from_secs(60);
 /// seconds. Two listings at the short interval.
 pub const LISTED_LATELY: Duration = Duration::from_secs(10);
 
-/// Longest time for that read, including the wait for the request limit, so that the reconcile has time left for the release.
-pub const LOOK_BEFORE_RELEASE: Duration = Duration::from_secs(5);
+/// Longest time for the read before a release, including the wait for the request limit, so that the reconcile has time left for
+/// the release.
+pub const READ_BEFORE_RELEASE: Duration = Duration::from_secs(5);
 
 /// An edit is acknowledged within 0.5 s; a reconcile that takes longer than this waits for the service.
 pub const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(200);
 
-/// Longest pause between two tries of that write.
+/// Longest pause between two tries to write an acknowledgement.
 pub const ACKNOWLEDGE_RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// The call follows this soon after the acknowledgement, unless the watch shows the write sooner.

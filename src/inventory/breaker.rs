@@ -1,41 +1,42 @@
-//! The circuit breaker. If many known servers vanish from one listing, the listing counts as wrong until it is shown to be right.
+//! The circuit breaker. If many known servers are missing from one listing, the listings of that zone prove no absence until
+//! each of these servers is listed again or accounted for.
 //!
-//! A token of another account, a wrong zone, or a partial outage of the service look exactly as if all servers were gone. The
-//! breaker cannot detect this below three servers; they are protected by the rule that absence alone decides nothing.
+//! A token of another account, a wrong zone, or a partial outage of the service look exactly as if all servers were gone. Fewer
+//! than three missing servers do not open the breaker. The rule that absence alone decides nothing protects those.
 
 use std::collections::HashSet;
 
 use super::pass::Pass;
 use crate::cloud::ServerId;
 
-/// Users may delete fewer servers than this at once in the service's console.
+/// Fewer vanished servers do not open the breaker: a user may have deleted them in the service's console.
 const MIN_VANISHED: usize = 3;
-/// The breaker opens when one in this many of the known servers vanished.
+/// The breaker opens if at least one in this many of the known servers vanished, and at least [`MIN_VANISHED`].
 const ONE_IN: usize = 20;
 
 /// A server on record, as the breaker counts it.
 pub(super) struct ExpectedServer {
     pub id: ServerId,
-    /// No operation is in progress, so that a listing should show it even if no pass has done so yet.
+    /// No operation is in progress, so a listing should show the server even if no pass has shown it yet.
     pub quiet: bool,
 }
 
-/// The state of the breaker for one place.
+/// The state of the breaker for one place. A good pass is one after which the breaker is closed.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    /// Expected servers that the last good pass showed.
+    /// Servers on record that the last good pass showed.
     shown: HashSet<ServerId>,
-    /// Expected servers that a good pass was checked for, whether it showed them or not. A server that was missing once, and
-    /// alone, is not counted again.
+    /// Servers on record that the last good pass was compared with, whether it showed them or not. So a server that was missing,
+    /// with too few others to open the breaker, is not counted again.
     judged: HashSet<ServerId>,
-    /// Expected servers without an operation in progress that were added after the newest pass, which does not show them.
+    /// Servers without an operation in progress that came on record after the newest pass, which does not show them.
     suspects: HashSet<ServerId>,
     /// Servers that vanished. The breaker is open while one is left.
     missing: HashSet<ServerId>,
 }
 
 impl Breaker {
-    /// Whether too many servers vanished from the place at once to conclude anything from its listings.
+    /// Whether so many servers vanished at once that the listings of the place prove no absence.
     pub(super) fn is_open(&self) -> bool {
         !self.missing.is_empty()
     }
@@ -60,7 +61,7 @@ impl Breaker {
             self.missing.extend(vanished);
             return;
         }
-        // All servers that were missing are accounted for, so others that vanished meanwhile are judged on their own.
+        // No server of an earlier pass is missing any more, so those that vanished now are judged on their own.
         if too_many(vanished.len(), known) {
             self.missing = vanished;
             return;
@@ -85,8 +86,8 @@ impl Breaker {
         }
     }
 
-    /// A server is accounted for: it is confirmed gone, is being released, or no Instance has it on record.
-    pub(super) fn settle(&mut self, id: &ServerId) {
+    /// Removes a server that is accounted for: it is confirmed gone, is being released, or no Instance has it on record.
+    pub(super) fn account_for(&mut self, id: &ServerId) {
         self.missing.remove(id);
         self.suspects.remove(id);
     }
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(judge(&mut breaker, &all[3..], &all), 3);
         for id in &all[..3] {
             assert!(breaker.is_open());
-            breaker.settle(id);
+            breaker.account_for(id);
         }
         assert!(!breaker.is_open());
         assert_eq!(judge(&mut breaker, &all[3..], &all[3..]), 0);

@@ -1,8 +1,8 @@
 //! The servers that the service lists: paginated listings per account, shared by all Instances.
 //!
-//! Each (endpoint, token) has one [`Inventory`]. Its driver reads a listing pass of a place when an Instance needs one; all other
-//! code reads snapshots and makes no call. A pass is a complete listing, from page 1 to its end; anything less is an error and
-//! changes nothing. [`View`] explains what one pass proves, and what two prove.
+//! Each session has one [`Inventory`]. Its driver reads a listing pass of a place when one is due; all other code reads
+//! snapshots and makes no call. A pass is a complete listing, from page 1 to its end; anything less is an error and replaces no
+//! listing. [`View`] explains what one pass proves, and what two prove.
 
 mod breaker;
 mod driver;
@@ -46,9 +46,9 @@ pub struct Subscription {
     /// The marker that its servers bear in their names.
     pub marker: Marker,
     pub wants: Wants,
-    /// The server on record is being released, so its disappearance is not alarming.
+    /// The Instance is being deleted, so the disappearance of its server is no reason for alarm.
     pub releasing: bool,
-    /// The digest of endpoint and token in its record. If a listing shows its server, the inventory's account is the same.
+    /// The credential in its record. If a listing shows its server, the inventory's token belongs to the account that bought it.
     pub credential: Option<Arc<str>>,
 }
 
@@ -59,8 +59,8 @@ impl Subscription {
         self.id.as_ref().filter(|_| is_here)
     }
 
-    /// Whether an operation on its server is in progress that is followed by queries for the task or the server.
-    fn is_followed(&self) -> bool {
+    /// Whether an operation on the server on record is in progress, so that the Instance may query the task and the server.
+    fn has_operation(&self) -> bool {
         self.wants.attention != Attention::Quiet && self.id.is_some()
     }
 }
@@ -80,28 +80,30 @@ pub struct Wants {
 /// How often a place is listed for a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attention {
-    /// The Instance expects no change and is woken only by one.
+    /// The Instance expects no change. A pass wakes it only if it shows a change or fulfils the Instance's request, or if the
+    /// server is missing while the circuit breaker is open.
     #[default]
     Quiet,
     /// The Instance expects a change that only a listing shows. Every pass wakes it, and passes come at the short interval for
     /// operations.
     InFlight,
     /// An operation is in progress that is followed by queries for its task and its server. Every pass wakes the Instance. Passes
-    /// come at the short interval only if one costs no more calls than it saves all such Instances.
+    /// come at the short interval only if one costs no more calls than it saves all such Instances, or while passes fail or the
+    /// circuit breaker is open.
     Followed,
 }
 
 /// Time constants of the driver. Each default has its reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Interval between the starts of two passes while nothing is in flight: a surplus server is found within a minute.
+    /// Interval between the starts of two passes while nothing is in flight: a surplus server is found within about a minute.
     pub quiet: Duration,
-    /// Interval while something is in flight, as defined by [`Attention`]. Listings lead the task queries, which are this late at
+    /// Interval while something is in flight, as defined by [`Attention`]: a change that only a listing shows is seen this late at
     /// most.
     pub in_flight: Duration,
     /// Interval if a place is listed only for tombstones: a late server is rare, and an hour of it costs little.
     pub tombstone_pause: Duration,
-    /// Pause between the end of a pass and a further one that was requested, so that two proofs do not flood the service.
+    /// Pause between the end of a pass and a further one that was requested, so that proofs of absence do not flood the service.
     pub min_gap: Duration,
     /// First pause after a failed pass. It doubles up to 20 s, or up to 25 s if the service refuses the token.
     pub failure_pause: Duration,
@@ -132,14 +134,14 @@ pub struct ListingFailure {
     pub since: Instant,
     /// The same as a wall-clock time, for status.
     pub began: Timestamp,
-    /// The error, in the words of the first failure of its kind.
+    /// The message of the first of the consecutive failures of this kind.
     pub message: String,
     /// The service refuses the token.
     is_refused: bool,
     kind: pass::Kind,
 }
 
-/// The listings of one (endpoint, token). Cheap to clone; all clones are one inventory.
+/// The listings of one session. Cheap to clone; all clones are one inventory.
 #[derive(Clone)]
 pub struct Inventory {
     shared: Arc<Inner>,
@@ -188,7 +190,7 @@ async fn drive(
 }
 
 impl Inventory {
-    /// Starts the driver, which runs until `cancel`. Without subscriptions it makes no call.
+    /// Starts the driver, which runs until `cancel`. Without subscriptions and tombstones it makes no call.
     pub fn spawn(
         client: Client,
         settings: Settings,
@@ -264,7 +266,7 @@ impl Inventory {
         self.shared.lock().shows(id)
     }
 
-    /// Copies the tombstones from the inventory of a former token.
+    /// Copies the tombstones from the inventory of a former session. The copies expire like new ones.
     pub fn inherit(&self, former: &Self) {
         if Arc::ptr_eq(&self.shared, &former.shared) {
             return;
@@ -280,12 +282,13 @@ impl Inventory {
         self.shared.lock().listed_within(time, Instant::now())
     }
 
-    /// The number of subscriptions with an operation that is followed by queries for its task or server.
+    /// The number of subscriptions with an operation in progress on a server on record, whose Instances may query task and server.
     pub fn followed(&self) -> usize {
-        self.shared.lock().followed
+        self.shared.lock().with_operation
     }
 
-    /// The newest listing of every watched place, by place. `owns` may read listings itself, so it is called without their lock.
+    /// The newest listing of every watched place, by place. `owns` takes a lock of its own, so it is called without that of the
+    /// listings.
     pub fn listings(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Vec<PlaceListing> {
         let mut listings = self.shared.lock().listings();
         for listing in &mut listings {

@@ -33,7 +33,7 @@ pub struct Pass {
     pub rows: HashMap<ServerId, Arc<Row>>,
     /// The number of pages with servers on them. Another pass costs this many calls, and one for the end.
     pub pages: usize,
-    /// The ids whose names bear a marker, in order.
+    /// By marker: the ids of the servers whose names bear it, sorted.
     pub by_marker: HashMap<Marker, Vec<ServerId>>,
     /// Whether nothing suggests that the list changed while it was read.
     pub steady: bool,
@@ -48,12 +48,12 @@ impl Pass {
             && self.rows.keys().all(|id| other.rows.contains_key(id))
     }
 
-    /// Whether it shows a server with this id or marker.
+    /// Whether the pass shows a server with this id or marker.
     pub(super) fn shows(&self, id: Option<&ServerId>, marker: &Marker) -> bool {
         id.is_some_and(|id| self.rows.contains_key(id)) || !self.bearing(marker).is_empty()
     }
 
-    /// The ids that bear a marker.
+    /// The ids of the servers that bear a marker.
     pub(super) fn bearing(&self, marker: &Marker) -> &[ServerId] {
         self.by_marker.get(marker).map_or(&[], Vec::as_slice)
     }
@@ -98,7 +98,7 @@ impl PassError {
     }
 }
 
-/// Reads a pass. It evaluates `priority` before each page, because an Instance may have begun to wait for the pass.
+/// Reads a pass. Evaluates `priority` before each page, because an Instance may begin to wait for the pass meanwhile.
 pub(super) async fn read(
     client: &Client,
     place: &Place,
@@ -133,9 +133,11 @@ pub(super) struct PassBuilder {
     former: Option<Arc<Pass>>,
     rows: HashMap<ServerId, Arc<Row>>,
     by_marker: HashMap<Marker, Vec<ServerId>>,
-    /// Length and `rowCount` of every page that had rows, and `rowCount` of the empty page at the end.
+    /// Length and `rowCount` of every page that had rows, without a repeated last page.
     pages: Vec<(usize, Option<u64>)>,
+    /// `rowCount` of the empty page at the end.
     end_count: Option<u64>,
+    /// The ids of the last page.
     last: Vec<ServerId>,
     number: u32,
     doubled: bool,
@@ -182,7 +184,7 @@ impl PassBuilder {
             };
         }
         if ids == self.last {
-            // Either the list grew by a page in front, or the service repeats its last page for every number beyond.
+            // Either a page of servers was inserted in front, or the service repeats its last page for every number beyond.
             self.probes = true;
             return Ok(Progress::More);
         }

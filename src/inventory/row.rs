@@ -1,4 +1,4 @@
-//! One server as a listing shows it, kept small, since up to ten thousand of them are in memory twice.
+//! One server as a listing shows it, kept small, since the rows of the two newest passes of every zone are in memory.
 
 use std::net::IpAddr;
 
@@ -10,14 +10,14 @@ use crate::cloud::{Charge, ImageId, NoMemory, ServerFields, ServerId};
 /// Fields with an address of the server: the public one, and that in a private network.
 const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
 
-/// The longest text that is kept of a row: four times a name of 64 characters of four bytes each. A longer text counts as
+/// The longest text that is kept of a row, in bytes: a name of 64 characters of four bytes each. A longer text counts as
 /// missing: a long name is not searched for a marker, and a long state is not known.
 const LONGEST_TEXT: usize = 256;
 
 /// Memory for the references to a row: in the pass by id and by marker, in the latest page, and its reference counts.
-const PLACES: usize = 128;
+const REFERENCES: usize = 128;
 
-/// One server of a listing. It keeps only the fields that are used; the digest covers the others.
+/// One server of a listing. It keeps only the fields that are used; the digest covers every compared field.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
     /// `ecsResourceUUID`.
@@ -38,7 +38,7 @@ pub struct Row {
     pub marker: Option<Marker>,
     /// The compared fields that the row has.
     compared: ServerFields,
-    /// Their digest, a number that differs when one of them differs.
+    /// Their digest, a number that differs if one of these fields differs.
     pub digest: u64,
     paid: Paid,
 }
@@ -46,7 +46,7 @@ pub struct Row {
 /// The memory that is charged for a row. It is no part of the row's value.
 #[derive(Debug, Default)]
 struct Paid {
-    _room: Option<Charge>,
+    _charge: Option<Charge>,
 }
 
 impl PartialEq for Paid {
@@ -98,8 +98,8 @@ impl Row {
             + of(&self.status)
             + of(&self.pending)
             + of(&self.expires);
-        let room = charge(size_of::<Self>() + PLACES + texts + image)?;
-        self.paid = Paid { _room: room };
+        let paid = charge(size_of::<Self>() + REFERENCES + texts + image)?;
+        self.paid = Paid { _charge: paid };
         Ok(self)
     }
 
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// Whether the address belongs to a private network, as no public address does.
+/// Whether the address belongs to a private network.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private(),
@@ -153,8 +153,8 @@ mod tests {
         assert!(row(&json!({"instanceName": "x"})).is_none());
         assert!(row(&json!({"ecsResourceUUID": ""})).is_none());
         assert!(row(&json!({"ecsResourceUUID": 7})).is_none());
-        let odd = row(&json!({"ecsResourceUUID": "ecs-1", "instanceName": 7, "ecsStatus": null, "cpu": "two"})).unwrap();
-        assert_eq!((odd.name, odd.status, odd.marker), (None, None, None));
+        let bad = row(&json!({"ecsResourceUUID": "ecs-1", "instanceName": 7, "ecsStatus": null, "cpu": "two"})).unwrap();
+        assert_eq!((bad.name, bad.status, bad.marker), (None, None, None));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Combines subscriptions and passes: which passes are due, and whom a pass wakes. Synchronous; the clock is a parameter.
+//! Combines subscriptions and passes: which passes are due, and which subjects a pass wakes. Synchronous; the clock is a
+//! parameter.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::breaker::ExpectedServer;
 use super::pass::{Pass, PassError};
 use super::tombstones::Tombstones;
 use super::view::View;
-use super::watched::{Watched, evidence, fingerprint, wanted};
+use super::watched::{Watched, credential_shown_by, fingerprint, wanted};
 use super::{Attention, InstanceUid, Settings, Sighting, Subscription, Wants, times};
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
@@ -18,14 +19,15 @@ use crate::runtime::chance;
 #[derive(Default)]
 pub(super) struct State {
     pub settings: Settings,
-    /// Boxed, since the table has spare room for half as many again.
+    /// Boxed: a hash table keeps unused slots, and an unboxed subscriber would enlarge each of them.
     held: HashMap<InstanceUid, Box<Subscriber>>,
     pub places: BTreeMap<Place, Watched>,
     /// How many subscriptions have an operation in progress on a server on record.
-    pub followed: usize,
+    pub with_operation: usize,
     pub tombstones: Tombstones,
-    pub expired: Option<Instant>,
-    /// The credentials under which servers in a pass were recorded, each with the regions of those passes.
+    /// When expired tombstones were last removed.
+    pub tombstones_checked: Option<Instant>,
+    /// For each credential in a record: the regions in which a pass has shown a server of such a record.
     pub shown: HashMap<Arc<str>, BTreeSet<String>>,
 }
 
@@ -66,12 +68,12 @@ impl State {
             let (former, keep) = (&former.subscription, &subscription.places);
             self.withdraw(subject, former, keep, !is_same_server);
         }
-        self.followed += usize::from(subscription.is_followed());
+        self.with_operation += usize::from(subscription.has_operation());
         for place in &subscription.places {
             self.join(subject, &subscription, place, !is_same_server);
         }
         if let Some(id) = subscription.id.as_ref().filter(|_| subscription.releasing) {
-            self.settle(id);
+            self.account_for(id);
         }
         let held = Subscriber {
             subscription,
@@ -80,10 +82,10 @@ impl State {
         self.held.insert(subject.clone(), Box::new(held));
     }
 
-    /// The server is accounted for in every place.
-    fn settle(&mut self, id: &ServerId) {
+    /// Removes the server from the missing and suspected servers of every place.
+    fn account_for(&mut self, id: &ServerId) {
         for watched in self.places.values_mut() {
-            watched.settle(id);
+            watched.account_for(id);
         }
     }
 
@@ -93,7 +95,7 @@ impl State {
         held.map(|held| held.subscription.wants).unwrap_or_default()
     }
 
-    /// The subject keeps watching its server, but expects no change.
+    /// Makes the subject stay subscribed, but request no pass and expect no change.
     pub(super) fn expect_no_change(&mut self, subject: &InstanceUid) {
         let Some(held) = self.held.get(subject) else {
             return;
@@ -134,7 +136,7 @@ impl State {
         let Some(newest) = newest else {
             return;
         };
-        let shown = evidence(subscription, &newest);
+        let shown = credential_shown_by(subscription, &newest);
         note_shown(&mut self.shown, shown, &place.region);
         let quiet = subscription.wants.attention == Attention::Quiet && !subscription.releasing;
         let expected = subscription.server_in(place).filter(|_| quiet && is_other);
@@ -159,9 +161,9 @@ impl State {
         keep: &[Place],
         is_other: bool,
     ) {
-        self.followed -= usize::from(former.is_followed());
+        self.with_operation -= usize::from(former.has_operation());
         if let Some(id) = former.id.as_ref().filter(|_| is_other) {
-            self.settle(id);
+            self.account_for(id);
         }
         for place in &former.places {
             let Some(watched) = self.places.get_mut(place) else {
@@ -176,7 +178,7 @@ impl State {
                 watched.members.remove(subject);
             }
         }
-        // Otherwise a place without subscribers would hold its last listing forever.
+        // Drop places without subscribers, which would otherwise hold their last listing forever.
         self.places.retain(|_, watched| watched.is_wanted());
     }
 
@@ -195,12 +197,13 @@ impl State {
         let held = self.held.get_mut(uid);
         if let Some(held) = held.filter(|held| held.subscription.id.as_ref() == Some(id)) {
             held.is_gone = true;
-            self.settle(id);
+            self.account_for(id);
         }
     }
 
     /// The passes that are due now, marked as begun, and when to check again. Passes for which no Instance waits take at most
-    /// [`times::LISTING_SHARE`] of `per_second` requests together, as far as [`times::LISTING_INTERVAL_MAX`] permits.
+    /// [`times::LISTING_SHARE`] of `per_second` requests together, as far as [`times::LISTING_INTERVAL_MAX`] permits. Passes of a
+    /// failing place, and those for tombstones alone, keep their interval.
     pub(super) fn due(&mut self, per_second: f64, now: Instant) -> DuePasses {
         self.expire(now);
         // Drop a place whose last subscriber left during a pass.
@@ -273,7 +276,7 @@ impl State {
                 continue;
             };
             let subscription = &held.subscription;
-            shown.extend(evidence(subscription, &pass));
+            shown.extend(credential_shown_by(subscription, &pass));
             let Some(id) = subscription.server_in(place) else {
                 continue;
             };
@@ -291,7 +294,8 @@ impl State {
         self.wakes(place, &pass)
     }
 
-    /// The subjects that have something in flight, whose requested pass is complete, or whose servers changed.
+    /// The subjects that expect a change, whose requested passes are complete, whose servers changed, or whose server is missing
+    /// while the circuit breaker is open.
     fn wakes(&mut self, place: &Place, pass: &Pass) -> Vec<InstanceUid> {
         let Some(watched) = self.places.get_mut(place) else {
             return Vec::new();
@@ -311,15 +315,15 @@ impl State {
             let expected = subscription.server_in(place);
             let missing = expected.is_some_and(|id| !pass.rows.contains_key(id));
             let before = *print;
-            // A server that a doubtful pass does not show has not vanished.
+            // A server that is missing from a doubtful pass does not count as changed.
             if !(doubtful && missing) {
                 *print = Some(fingerprint(subscription, pass));
             }
             let changed = *print != before;
             // Each missing server must be queried by its Instance, or the circuit breaker of the place stays open.
             let suspect = missing && watched.view.breaker_open;
-            let in_flight = subscription.wants.attention != Attention::Quiet;
-            if changed || suspect || in_flight || met.contains(subject) {
+            let expects_change = subscription.wants.attention != Attention::Quiet;
+            if changed || suspect || expects_change || met.contains(subject) {
                 wake.push(subject.clone());
             }
         }

@@ -1,4 +1,4 @@
-//! The listings for users: counts, unowned servers, and late servers of deleted Instances.
+//! Summaries of the listings: counts, unowned servers, and late servers of deleted Instances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use crate::runtime::metrics::Listings;
 
-/// The newest listing of a place. Owners are looked up in this copy without holding the state's lock, since that takes a lock of
-/// their own.
+/// A copy of the newest listing of a place. The owners of its servers are looked up without the lock of the state, since the index
+/// of owners has a lock of its own.
 #[derive(Clone, Debug)]
 pub struct PlaceListing {
     pub place: Place,
@@ -21,7 +21,7 @@ pub struct PlaceListing {
     pub servers: usize,
     /// Its servers that no Instance owns, by id or by marker.
     pub unowned: Vec<Arc<Row>>,
-    /// The number of subscribers that have something in flight there.
+    /// The number of subscribers that have something in flight in this place.
     pub in_flight: usize,
     /// Whether there is a subscriber. Otherwise the place is listed only for late servers of deleted Instances, and no user is
     /// concerned if its listing fails.
@@ -65,12 +65,12 @@ impl State {
     pub(super) fn expire(&mut self, now: Instant) {
         // Checking all tombstones in every iteration of the driver would cost more than it frees.
         if self
-            .expired
+            .tombstones_checked
             .is_some_and(|last| now < last + self.settings.tombstone / 360)
         {
             return;
         }
-        self.expired = Some(now);
+        self.tombstones_checked = Some(now);
         self.tombstones.expire(self.settings.tombstone, now);
         for (place, watched) in &mut self.places {
             watched.has_tombstone = watched.has_tombstone && self.tombstones.watch(place);

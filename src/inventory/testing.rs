@@ -1,4 +1,4 @@
-//! Passes and views for tests of the conclusions from them.
+//! Builds passes and views for tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) fn view(previous: Option<Arc<Pass>>, newest: Option<Arc<Pass>>) -> Vi
     }
 }
 
-/// The view of a place for which the service answered "no such place" to passes that began at these times.
+/// The view of a zone for which the service answered "no such place" to passes that began at these times.
 pub(crate) fn view_of_unknown_zone(tries: [Instant; 2]) -> View {
     View {
         nowhere: tries.map(Some),

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use crate::api::Marker;
 use crate::cloud::Place;
 
-/// More Instances than are finalized in these hours at the usual request limit. Beyond, the oldest tombstone is dropped.
+/// More Instances than are usually finalized while a tombstone lasts (`Settings::tombstone`). Beyond this number, the oldest
+/// tombstone is dropped.
 const MOST: usize = 50_000;
 
 #[derive(Debug)]
@@ -38,17 +39,17 @@ impl Tombstones {
             .insert(marker, Tombstone { since: now, places });
     }
 
-    /// Removes tombstones that are older than `memory`.
-    pub(super) fn expire(&mut self, memory: Duration, now: Instant) {
+    /// Removes the tombstones that have reached this age.
+    pub(super) fn expire(&mut self, age: Duration, now: Instant) {
         self.by_marker
-            .retain(|_, tombstone| now.saturating_duration_since(tombstone.since) < memory);
+            .retain(|_, tombstone| now.saturating_duration_since(tombstone.since) < age);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Marker, &Tombstone)> {
         self.by_marker.iter()
     }
 
-    /// Whether a place is listed for late servers.
+    /// Whether a tombstone names this place, so that the place is listed for late servers.
     pub(super) fn watch(&self, place: &Place) -> bool {
         self.by_marker
             .values()

@@ -13,16 +13,16 @@ use crate::cloud::ServerId;
 /// A snapshot of a place. It is cheap to clone and immutable: one reconcile uses one view.
 ///
 /// A row proves that a server exists. A server's absence from a pass proves little: the list may have shifted while it was read,
-/// or belong to another account. Absence therefore comes in two strengths: [`View::sighting`] (one steady pass, good enough for a
-/// report) and [`View::proven_absent`] (two in a row that show the same servers). A place whose circuit breaker is open proves
-/// neither of them.
+/// or belong to another account. Absence therefore comes in two strengths: [`View::sighting`] (one steady pass, good enough for
+/// a report) and [`View::proven_absent`] (two in a row that show the same servers). While the circuit breaker of a place is
+/// open, its listings prove neither.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub(super) newest: Option<Arc<Pass>>,
     pub(super) previous: Option<Arc<Pass>>,
     /// Set while passes fail.
     pub(super) failing: Option<Arc<ListingFailure>>,
-    /// Too many known servers vanished at once to conclude anything.
+    /// So many known servers vanished at once that the listings prove no absence.
     pub(super) breaker_open: bool,
     /// When the last two passes began to which the service answered "no such place", the newest last. Only for a place that was
     /// never listed.
@@ -56,7 +56,7 @@ pub enum NoEvidence {
     Unsteady,
     /// Two passes in a row do not show the same servers.
     Changed,
-    /// Rows have no names, so no marker can be searched for.
+    /// A row has no name, so its server may bear the marker.
     Nameless,
     /// Many known servers vanished at once.
     BreakerOpen,
@@ -94,7 +94,8 @@ impl View {
         self.newest.as_ref().is_some_and(shows) && self.previous.as_ref().is_some_and(shows)
     }
 
-    /// Whether two passes in a row, both begun after `since`, prove that this server is gone, regardless of other servers.
+    /// Whether two passes in a row, both begun after `since`, prove that this server is gone, regardless of others with its
+    /// marker.
     ///
     /// # Errors
     /// They prove nothing, or the newest pass shows the server.

@@ -1,4 +1,4 @@
-//! One watched place: when its next pass is due, and whose requests for a pass a new one fulfils.
+//! One watched place: when its next pass is due, and which requests a pass fulfils.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,14 +19,14 @@ use crate::runtime::chance;
 /// A place with subscribers or tombstones.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// The subjects of the subscriptions, each with the fingerprint of the pass for which it was last woken. None before the first
+    /// The subjects of the subscriptions, each with the fingerprint with which the next pass is compared. None before the first
     /// pass.
     pub members: HashMap<InstanceUid, Option<u64>>,
-    /// The number of members that wait for a listing.
+    /// The number of members that expect a change that only a listing shows.
     pub in_flight: usize,
     /// The number of members with an operation that is followed by queries.
     pub followed: usize,
-    /// Requested passes that have not happened, by the instant after which they must begin.
+    /// Requests that no pass has fulfilled yet, by the instant after which the pass must begin.
     pub unmet: BTreeSet<(Instant, InstanceUid)>,
     pub has_tombstone: bool,
     pub view: View,
@@ -37,7 +37,7 @@ pub(super) struct Watched {
     /// Factor for the next interval.
     pub stretch: f64,
     pub failures_in_a_row: u32,
-    /// How many requested passes in a row were no evidence.
+    /// How many passes in a row were no evidence for a request.
     pub in_vain: u32,
     /// When the newest pass ended, for status.
     pub listed: Option<Timestamp>,
@@ -53,12 +53,12 @@ impl Watched {
         self.view.breaker_open = self.breaker.is_open();
     }
 
-    pub(super) fn settle(&mut self, id: &ServerId) {
-        self.breaker.settle(id);
+    pub(super) fn account_for(&mut self, id: &ServerId) {
+        self.breaker.account_for(id);
         self.view.breaker_open = self.breaker.is_open();
     }
 
-    /// The number of pages in the newest complete pass, which the next one will cost.
+    /// The number of pages in the newest complete pass: about the calls that the next one will cost.
     pub(super) fn pages(&self) -> usize {
         let newest = self.view.newest.as_ref();
         newest.map_or(0, |pass| pass.pages)
@@ -79,7 +79,8 @@ impl Watched {
     }
 
     /// When to begin the next pass; None while one is running or none is needed. `min_interval`: the least time between the
-    /// starts of two passes for which no Instance waits.
+    /// starts of two passes for which no Instance waits. Passes of a failing place, and those for tombstones alone, keep their
+    /// interval.
     pub(super) fn due(
         &self,
         settings: &Settings,
@@ -110,14 +111,14 @@ impl Watched {
         }
         if self.failures_in_a_row > 0 {
             // A refused token usually stays refused until a user replaces it, so retry slowly. But the refusal may also be a
-            // fault of the service, and no event will show that it is over.
+            // fault of the service, and no event will show the end of that fault.
             let failing = self.view.failing.as_ref();
             let most = match failing.is_some_and(|failing| failing.is_refused) {
                 true => times::REFUSED_PASS_RETRY_MAX,
                 false => times::FAILED_PASS_RETRY_MAX,
             };
-            let times = self.failures_in_a_row - 1;
-            let pause = doubled(settings.failure_pause, times, most.min(settings.quiet));
+            let earlier = self.failures_in_a_row - 1;
+            let pause = doubled(settings.failure_pause, earlier, most.min(settings.quiet));
             due = due.max(self.ended.unwrap_or(now) + pause.mul_f64(self.stretch));
         }
         Some(due)
@@ -170,7 +171,7 @@ impl Watched {
                     self.unmet.remove(&(after, subject.clone()));
                     met.insert(subject);
                 }
-                // The first of two passes; the second follows at once.
+                // The first of two passes; the second follows after a short pause.
                 Err(NoEvidence::Stale) => {}
                 Err(_) => in_vain = true,
             }
@@ -184,7 +185,7 @@ impl Watched {
     }
 }
 
-/// A fingerprint of a subscriber's part of a pass: the row on record, and every row that bears the marker.
+/// A fingerprint of a subscriber's part of a pass: the row of the server on record, and every row that bears the marker.
 pub(super) fn fingerprint(subscription: &Subscription, pass: &Pass) -> u64 {
     let mut hasher = DefaultHasher::new();
     let own = subscription.id.as_ref().and_then(|id| pass.rows.get(id));
@@ -196,15 +197,17 @@ pub(super) fn fingerprint(subscription: &Subscription, pass: &Pass) -> u64 {
 }
 
 /// The subscription's credential, if the pass shows a server with its id or marker.
-pub(super) fn evidence(subscription: &Subscription, pass: &Pass) -> Option<Arc<str>> {
+pub(super) fn credential_shown_by(subscription: &Subscription, pass: &Pass) -> Option<Arc<str>> {
     let shows = pass.shows(subscription.id.as_ref(), &subscription.marker);
     subscription.credential.clone().filter(|_| shows)
 }
 
+/// How many passes in a row the subscription requests.
 pub(super) fn wanted(subscription: &Subscription) -> u8 {
     subscription.wants.passes.clamp(1, 2)
 }
 
+/// The first pause, doubled this many times, and at most `most`.
 fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
     first
         .saturating_mul(2u32.saturating_pow(times.min(16)))

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 /// A snapshot of every zone of one Instance.
 #[derive(Clone, Debug)]
 pub struct ZoneViews {
-    /// The last place is that of the recorded server.
+    /// The last one is the zone of the recorded server, or else of the newest attempt.
     zones: Vec<(Place, View)>,
 }
 
 impl ZoneViews {
-    /// Takes a snapshot of every place, without I/O.
+    /// Takes a snapshot of every zone, without I/O.
     pub fn of_places(inventory: &Inventory, places: &[Place]) -> Self {
         let zone = |place: &Place| (place.clone(), inventory.view(place));
         Self {
@@ -23,7 +23,7 @@ impl ZoneViews {
         }
     }
 
-    /// A listing of one place, for tests.
+    /// A listing of one zone, for tests.
     #[cfg(test)]
     pub(crate) fn of(place: Place, view: View) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl ZoneViews {
         shown.map(|(place, _)| place)
     }
 
-    /// Whether a server is listed: present in one place, absent from all, or unknown.
+    /// Whether a server is listed: present in one zone, absent from all, or unknown.
     pub fn sighting(&self, id: &ServerId) -> Sighting {
         let mut absent: Option<Instant> = None;
         let mut unknown = None;
@@ -79,30 +79,32 @@ impl ZoneViews {
         rows.map(|(id, row)| (id, &**row)).collect()
     }
 
-    /// Whether the newest pass of every place began after this instant and is evidence of absence.
+    /// Whether the newest pass of every zone began after this instant and is evidence of absence.
     pub fn is_whole(&self, since: Instant) -> bool {
         self.known(Some(since), 1)
             .all(|(_, view)| view.evidence(since, 1).is_ok())
     }
 
-    /// Whether a server shows in the two newest passes.
+    /// Whether the two newest passes of a zone both show this server.
     pub fn shows_in_both(&self, id: &ServerId) -> bool {
         self.views().any(|view| view.shows_in_both(id))
     }
 
-    /// Proof of absence: in every place, two passes in a row that began after `since` agree and show no such server.
+    /// Proof of absence: in every zone, two passes in a row that began after `since` agree and show no server with this marker
+    /// or id.
     pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> bool {
         self.known(Some(since), 2)
             .all(|(_, view)| view.proven_absent(marker, id, since).is_ok())
     }
 
-    /// Proof that this server is gone, regardless of others with the marker: two such passes in every place.
+    /// Proof that this server is gone, regardless of others with the marker: in every zone, two passes in a row that began after
+    /// `since` agree and do not show it.
     pub fn proven_gone(&self, id: &ServerId, since: Instant) -> bool {
         self.known(Some(since), 2)
             .all(|(_, view)| view.proven_gone(id, since).is_ok())
     }
 
-    /// Whether the newest pass of every place began after this instant.
+    /// Whether the newest pass of every zone began after this instant.
     pub fn began_after(&self, instant: Instant) -> bool {
         self.known(Some(instant), 1)
             .all(|(_, view)| view.began_after(instant))
@@ -113,7 +115,7 @@ impl ZoneViews {
         self.views().any(|view| view.breaker_open)
     }
 
-    /// The first place whose listing cannot be read.
+    /// The first zone whose listing cannot be read.
     pub fn unread(&self) -> Option<&Place> {
         let mut known = self.known(None, 2);
         let unread = known.find(|(_, view)| view.failing.is_some());
@@ -124,8 +126,8 @@ impl ZoneViews {
         self.zones.iter().map(|(_, view)| view)
     }
 
-    /// All zones except former places for which the service answered "no such place" in at least `tries` passes. The place of the
-    /// recorded server always counts.
+    /// All zones except former ones for which the service answered "no such place" in at least `tries` passes that began after
+    /// `since`. The last zone always counts.
     fn known(&self, since: Option<Instant>, tries: u8) -> impl Iterator<Item = &(Place, View)> {
         let last = self.zones.len().saturating_sub(1);
         let zones = self.zones.iter().enumerate();
@@ -142,7 +144,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
-    async fn an_unknown_former_zone_hides_nothing_and_the_current_one_does() {
+    async fn an_unknown_zone_does_not_prevent_a_proof_unless_it_is_the_current_one() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let unknown = view_of_unknown_zone([at(10), at(20)]);
@@ -165,7 +167,7 @@ mod tests {
         };
         let former_is_nowhere = listing([unknown.clone(), known.clone()]);
         assert_eq!(of_own(&former_is_nowhere, 9), (true, true, true, true));
-        // If the service does not know the server's own place, that proves nothing about its servers.
+        // If the service does not know the server's own zone, that proves nothing about the server.
         let own_is_nowhere = listing([known, unknown.clone()]);
         assert_eq!(of_own(&own_is_nowhere, 9), (false, false, false, false));
         // One such answer is not enough where two are required.

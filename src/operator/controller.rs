@@ -22,16 +22,16 @@ pub(super) const BROKEN: &str = "a watch ended";
 pub(super) struct Controller {
     parts: Parts,
     requests: QueueRequests,
-    /// Ends when a watch does. None does while the process lives, so this is a defect, and a new process is the remedy.
+    /// Ends when one of the watches does. No watch should end while the process lives: that is a defect, and a new process helps.
     pub(super) watches: BoxFuture<'static, ()>,
     /// The watches by name, and whether each has its initial list.
     pub(super) synced: Vec<(String, Synced)>,
-    /// Ends watches and listings. Reconciles end first, and need both until then.
+    /// Dropping it ends the listings. Reconciles end first, and need the listings until then.
     _over: DropGuard,
 }
 
 impl Controller {
-    /// Begins to watch. Nothing is changed yet. `over` ends what `parts` has begun.
+    /// Begins to watch. Nothing is changed yet. `over` ends the listings of `parts`.
     pub(super) fn watch(parts: Parts, requests: QueueRequests, over: CancellationToken) -> Self {
         let watches = fleet::watch(&parts).into_iter();
         let (synced, watches): (Vec<_>, Vec<_>) = watches

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The file in which a Pod finds the namespace of its ServiceAccount.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Each process watches the whole cluster, so more shards than this cost the apiserver more than they bring.
+/// Each process watches the objects of all shards, so more shards than this cost the apiserver more than they bring.
 const SHARDS_MAX: i64 = 64;
 
 #[derive(Debug, Args)]
@@ -19,7 +19,8 @@ pub(super) struct ElectArgs {
           num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     leader_elect: bool,
 
-    /// Divide the namespaces into this number of shards, each with a Lease of its own, so that several replicas act at the same time: Pod i of a StatefulSet acts on shard i modulo the number.
+    /// Divide the namespaces into this number of shards, each with a Lease of its own, so that several replicas act at the same
+    /// time: Pod i of a StatefulSet acts on shard i modulo the number.
     #[arg(long, env = "CSO_SHARDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=SHARDS_MAX),
           value_name = "NUMBER")]
     shards: u16,
@@ -51,7 +52,7 @@ pub(super) struct ElectArgs {
 }
 
 impl ElectArgs {
-    /// The holder and the Lease of this process; None if it is the only replica.
+    /// The holder and the Lease of this process; None with --leader-elect=false.
     ///
     /// # Errors
     /// No namespace, or times that do not fit together: a sentence that names the flags.

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Between two attempts to read the cluster's state at the beginning of the term.
+/// Pause before Instances are listed again, if listing them at the beginning of the term failed.
 const CLUSTER_STATE_RETRY: Duration = Duration::from_secs(2);
 
 /// The right to act, while its term lasts.
@@ -33,7 +33,7 @@ impl Election {
         }
     }
 
-    /// Whether another process may have been active before.
+    /// Whether a Lease gave the right, so that another process may have been active before.
     pub(super) fn is_elected(&self) -> bool {
         self.keeper.is_some()
     }
@@ -57,16 +57,16 @@ impl Election {
 
 /// Waits for the Lease, and begins `term` with it.
 ///
-/// All of it runs on a runtime of its own, `own`: a thousand reconciles that begin at once must not delay a renewal.
+/// All work for the Lease runs on `lease_runtime`: a thousand reconciles that begin at once must not delay a renewal.
 pub(super) async fn stand_by(
     settings: LeaseSettings,
     term: Term,
     heartbeats: &Heartbeats,
-    own: &Handle,
+    lease_runtime: &Handle,
 ) -> Result<Election, String> {
     let heartbeat = heartbeats.expect("Lease", settings.silence());
-    let task = AbortOnDropHandle::new(own.spawn(async move {
-        // A client of its own as well: it shares no connection, and its writes do not depend on the term.
+    let task = AbortOnDropHandle::new(lease_runtime.spawn(async move {
+        // The Lease has a client of its own as well: it shares no connection, and its writes do not depend on the term.
         let client = kubernetes::inferred_client().await?;
         let (holder, name) = (settings.identity.clone(), settings.lease());
         let lease = Candidate::new(client, settings, heartbeat).win().await;
@@ -86,8 +86,9 @@ pub(super) async fn stand_by(
     ended.map_err(|_| "the task that waits for the Lease broke".to_owned())?
 }
 
-/// Finds out which objects are newer than the term: an object counts as created in it only if its first version is newer than a
-/// list that was begun in it. Until that is known none counts, and a purchase for one needs a listing of the service first.
+/// Finds out which objects are newer than the term: an object counts as created in the term only if its first version is newer than
+/// a list that was requested in the term. Until that list is read, no object counts as created in the term, so each purchase needs
+/// a listing of the service first.
 pub(super) async fn find_births(api: Api<Instance>, feed: Feed) {
     let one = ListParams::default().limit(1);
     loop {
@@ -99,7 +100,7 @@ pub(super) async fn find_births(api: Api<Instance>, feed: Feed) {
             }
             Err(error) => tracing::warn!(
                 error = chain(&error),
-                "the state at the beginning of the term is not known"
+                "listing Instances at the beginning of the term failed, retrying: until then, each purchase needs a listing"
             ),
         }
         tokio::time::sleep(CLUSTER_STATE_RETRY).await;

@@ -20,19 +20,19 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The operator reads no Secrets of these types, and a cluster has many.
+/// The watch leaves out Secrets of these types, since a cluster has many of them. A change of one triggers no reconcile.
 const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
                              type!=cloudserver.dev/token-copy";
 /// Concurrent reconciles of Accounts. Most of them only wait for the answer of a service.
 const ACCOUNT_RECONCILES: usize = 256;
-/// Objects in a page of a list, if the apiserver does not stream it. A page is decoded as a whole before annotations are removed, and
-/// those of one object may take 6 MB.
+/// Objects in a page of a list, if the apiserver does not stream it. A page is decoded as a whole before annotations are removed,
+/// and the decoded annotations of one object may take 6 MB.
 const PAGE: u32 = 10;
 
-/// The watches of each scope.
+/// Number of watches of each scope.
 const WATCHES: usize = 3;
 
-/// Begins the watches of all scopes, one scope after another, each named after its kind and scope.
+/// Begins the watches of all scopes, each named after its kind and scope. Those of one scope are adjacent in the result.
 pub(super) fn watch(parts: &Parts) -> Vec<(String, Watch)> {
     let scopes = parts.scopes.iter().map(Option::as_deref);
     let watches = scopes.flat_map(|scope| -> [_; WATCHES] {

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 /// How often account sessions and copies that no Instance needs any more are dropped. Finding them costs no call.
 const SWEEP: Duration = Duration::from_secs(10);
-/// Longest pause before the key of earlier records is read again.
+/// Longest pause before the key of records of an earlier version is read again.
 const KEY_RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// How long a refusal may pass: an apiserver that has just started refuses every request for a moment.
+/// How long a refused read is retried: an apiserver that has just started refuses every request for a moment.
 const REFUSALS_IGNORED: Duration = Duration::from_secs(10);
 
 /// Enables copies of tokens, if they are requested and have a namespace.
@@ -58,19 +58,20 @@ pub(super) async fn find_former_key(parts: &Parts) {
             Err(error) if error.is_refusal() && Instant::now() >= gives_up => {
                 tracing::warn!(
                     namespace, %error,
-                    "the key of records of an earlier version was not read; where there are such records, allow get of Secrets there"
+                    "the key of records of version 0.1 was not read; if such records exist, allow get of Secrets in this namespace"
                 );
                 return;
             }
             Err(error) => {
-                tracing::warn!(namespace, %error, "the key of records of an earlier version was not read yet; trying again");
+                tracing::warn!(namespace, %error, "the key of records of version 0.1 was not read yet; trying again");
                 tokio::time::sleep(backoff.fail().min(KEY_RETRY_MAX)).await;
             }
         }
     }
 }
 
-/// Reads the copies of all scopes, and wakes the Instances that may go on with them.
+/// Reads the copies of all scopes, and wakes the Instances that may go on with them. Stops at the first failure; a retry reads all
+/// of them again.
 pub(super) async fn restore(parts: &Parts) -> Result<(), KubeError> {
     let sessions = &parts.contexts.accounts.sessions;
     for namespace in &*parts.scopes {
@@ -85,7 +86,7 @@ pub(super) async fn restore(parts: &Parts) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// Drops what no Instance needs any more, once all Instances are known.
+/// Drops what no Instance needs any more, and repeats a failed [`restore`]. Begins once all Instances are known.
 pub(super) async fn keep(
     parts: Parts,
     synced: Vec<Synced>,
@@ -100,14 +101,14 @@ pub(super) async fn keep(
     }
     let sessions = &parts.contexts.accounts.sessions;
     sessions.owners().set_listed_all();
-    // Sessions of Accounts that are gone and that no Instance refers to any more are dropped.
+    // The account session of an Account that is gone stays while an Instance refers to the Account, or needs it for a release.
     let is_needed = |account: &ObjectKey| {
         parts.contexts.feed.is_referred(account) || sessions.owners().is_needed_for_release(account)
     };
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
-            // First, so that the end of this task waits for one deletion at most.
+            // Checked first: no sweep begins after `stop`.
             biased;
             () = stop.cancelled() => return,
             _ = ticks.tick() => sessions.sweep(is_needed),

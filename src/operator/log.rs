@@ -25,22 +25,23 @@ use collector::Collector;
 
 /// Lines that may wait for their reader. With [`LONGEST_LINE`] they take some 4 MiB at most.
 const WAITING_LINES: usize = 1_024;
-/// A longer line is cut at this number of bytes. If it is JSON, each of its texts is cut at this number of characters, so that it has
-/// about as many bytes and stays valid.
+/// A longer line is cut at this number of bytes, unless it is JSON.
 const LONGEST_LINE: usize = 4_096;
+/// Each text of a long line of JSON is cut at this number of characters: the line stays valid, and has about [`LONGEST_LINE`]
+/// bytes.
 const LONGEST_TEXT: usize = 500;
 
 /// The log of the process, and the exporter of its traces. Dropping it writes the waiting lines, for about a second at most.
 pub(super) struct Log {
-    // First: the runtime that it needs is there yet.
+    // Declared and so dropped first, while the runtime that it needs still exists.
     collector: Option<Collector>,
     writer: NonBlocking,
     _guard: WorkerGuard,
 }
 
 impl Log {
-    /// Starts the log: lines on a terminal, JSON elsewhere. This file selects the lines, or `RUST_LOG` while the file is missing or
-    /// empty; [`is_shown`] holds some back in any case. Requires a runtime.
+    /// Starts the log: plain lines on a terminal, JSON elsewhere. The filter in `filter_file` selects the lines, or `RUST_LOG`
+    /// while that file is missing, unreadable or empty; [`is_shown`] holds some back in any case. Requires a runtime.
     ///
     /// # Errors
     /// Standard error is closed, or the collector of traces cannot be used.
@@ -56,19 +57,19 @@ impl Log {
         let text = filter_file
             .as_deref()
             .map_or_else(filter::of_environment, filter::of_file);
-        let (filter, unread) = filter::parsed(&text);
+        let (filter, invalid) = filter::parsed(&text);
         let (filter, handle) = reload::Layer::new(filter);
         let is_terminal = std::io::stderr().is_terminal();
         let lines = writer.clone();
         let lines = move || lines.clone();
         subscriber(filter, lines, is_terminal, collector.as_ref()).init();
         tracing::trace!("lines of our own are logged at every level");
-        if let Some(why) = unread {
+        if let Some(why) = invalid {
             let default = filter::DEFAULT;
-            tracing::warn!(%why, "the log filter cannot be read, using {default} instead: fix it");
+            tracing::warn!(%why, "the log filter is invalid, using {default} instead: fix it");
         }
         if let Some(file) = filter_file {
-            tokio::spawn(filter::follow(file, handle));
+            tokio::spawn(filter::follow(file, text, handle));
         }
         log_panics();
         Ok(Self {
@@ -121,8 +122,8 @@ fn subscriber<W: Write + 'static>(
     Box::new(registry().with(lines).with(spans))
 }
 
-/// Removes invisible and control characters from each line, as from every other text for people, and cuts a long line. So lines have no
-/// colours either: those of a quoted text could not be distinguished from the line's own.
+/// Removes invisible and control characters from each line, and cuts a long line. Lines have no colours, since those of a quoted
+/// text could not be distinguished from the line's own.
 struct Printable<W>(W);
 
 impl<W: Write> Write for Printable<W> {
@@ -166,10 +167,11 @@ fn cut(line: &[u8]) -> Cow<'_, [u8]> {
     [&line[..end.unwrap_or_default()], END].concat().into()
 }
 
-/// Libraries log errors only, regardless of the users' filter: below that level some of them quote requests and answers. The Kubernetes
-/// client logs whole bodies, Secrets among them (`kube_client::client`, WARN to TRACE), and the watches log their events; h2 logs the
-/// message with which a service closes a connection, which may be the token; reqwest logs bytes and rustls handshakes. A list of such
-/// lines would differ between versions, so the rule knows only our own lines. Spans are for the collector.
+/// Libraries log errors only, regardless of the users' filter: below that level some of them quote requests and answers. The
+/// Kubernetes client logs whole bodies, Secrets among them (`kube_client::client`, WARN to TRACE), and the watches log their
+/// events; h2 logs the message with which a service closes a connection, which may be the token; reqwest logs bytes and rustls
+/// handshakes. A list of such lines would differ between versions, so the rule knows only our own lines. Spans are for the
+/// collector.
 fn is_shown(line: &Metadata<'_>) -> bool {
     const OURS: &str = env!("CARGO_CRATE_NAME");
     let rest = line.target().strip_prefix(OURS);
@@ -185,12 +187,12 @@ fn log_panics() {
     }));
 }
 
-/// The place of a panic, and its message if that is a constant. A message that was formatted at run time holds values, for example a text
-/// that was cut in the middle of a character, or an unwrapped error. Any of them may be a token or a password, and the place and the
-/// backtrace show where they come from.
+/// The place of a panic, and its message if that is a constant. A message that was formatted at run time holds values, for example
+/// a text that was cut in the middle of a character, or an unwrapped error. Any of them may be a token or a password, and the place
+/// and the backtrace show where they come from.
 fn describe(panic: &PanicHookInfo<'_>) -> String {
     let words = panic.payload().downcast_ref::<&'static str>();
-    let words = words.unwrap_or(&"its words hold values and are not logged");
+    let words = words.unwrap_or(&"the message may contain values and is not logged");
     match panic.location() {
         Some(place) => format!("panicked at {place}: {words}"),
         None => format!("panicked: {words}"),

@@ -9,10 +9,10 @@ use tokio::time::sleep;
 const MEASURED_EVERY: Duration = Duration::from_secs(2);
 /// Unused strings are dropped once in this many measurements: once a minute.
 const MEASUREMENTS_PER_SWEEP: u64 = 30;
-/// A tenth of the limit stays free: the kernel counts more than the resident memory, and reconciles need some at any time.
+/// A tenth of the limit stays free: the kernel counts more than the resident memory, and reconciles always need some.
 const FREE_PART: u64 = 10;
 
-/// Runs until it is dropped.
+/// Adapts `budget` to the memory that is left, until it is dropped.
 pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
     for measurement in 1_u64.. {
         if measurement.is_multiple_of(MEASUREMENTS_PER_SWEEP) {

@@ -97,8 +97,8 @@ impl Objects for Stores {
 }
 
 impl Stores {
-    /// Lets requests for reconciles of this scope pass, and requests one of each of its objects. Earlier requests were dropped: a
-    /// standby that runs for weeks must not accumulate them.
+    /// Lets requests for reconciles of this scope pass, and requests a reconcile of each object of the scope. Earlier requests were
+    /// dropped: a standby that runs for weeks must not accumulate them.
     pub(super) fn open(&self, scope: Option<&str>) {
         let opened = self.opened.write();
         opened

@@ -22,19 +22,19 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until SIGTERM or SIGINT, or until the process must not act any more: the Lease is lost, or a watch has ended.
 pub(super) fn run(args: RunArgs) -> ExitCode {
-    let (runtime, own, mut log) = match begin(args.log_filter_file.clone()) {
+    let (runtime, lease_runtime, mut log) = match begin(args.log_filter_file.clone()) {
         Ok(begun) => begun,
         Err(error) => return failed(MANAGER, &error),
     };
     let metrics = Metrics::default();
     metrics.count_dropped_lines(log.dropped());
-    let ended = runtime.block_on(serve(args, metrics, own.handle().clone()));
+    let ended = runtime.block_on(serve(args, metrics, lease_runtime.handle().clone()));
     log.end_traces();
     // Tasks that still run are not needed any more.
     runtime.shutdown_background();
-    own.shutdown_background();
+    lease_runtime.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
@@ -44,7 +44,7 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
     }
 }
 
-/// The log and two runtimes: one for all the work, and one of a single thread for the Lease alone.
+/// Two runtimes, one for all the work and one of a single thread for the Lease alone, and the log.
 fn begin(log_filter_file: Option<PathBuf>) -> Result<(Runtime, Runtime, Log), String> {
     let build = |builder: &mut Builder| {
         let runtime = builder.enable_all().build();
@@ -52,14 +52,14 @@ fn begin(log_filter_file: Option<PathBuf>) -> Result<(Runtime, Runtime, Log), St
     };
     let runtime = build(&mut Builder::new_multi_thread())?;
     let mut single = Builder::new_multi_thread();
-    let own = build(single.worker_threads(1).thread_name("lease"))?;
+    let lease_runtime = build(single.worker_threads(1).thread_name("lease"))?;
     let entered = runtime.enter();
     let log = Log::begin(log_filter_file)?;
     drop(entered);
-    Ok((runtime, own, log))
+    Ok((runtime, lease_runtime, log))
 }
 
-async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), String> {
+async fn serve(args: RunArgs, metrics: Metrics, lease_runtime: Handle) -> Result<(), String> {
     crate::runtime::tls::install_provider();
     let elect = args.elect.settings()?;
     let shard = elect
@@ -70,8 +70,8 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     let port = args.metrics.port(&client)?;
     let allowed = args.allowed_endpoints.clone();
     let http = Http::guarded(allowed.into()).map_err(|error| chain(&error))?;
-    let within = memory::keep_within(http.budget().clone(), metrics.clone());
-    let _within = AbortOnDropHandle::new(tokio::spawn(within));
+    let memory_guard = memory::keep_within(http.budget().clone(), metrics.clone());
+    let _memory_guard = AbortOnDropHandle::new(tokio::spawn(memory_guard));
     let cluster = match &args.cluster_id {
         Some(id) => id.clone(),
         None => cluster_id(&client, &stop).await?,
@@ -111,7 +111,7 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     let election = match elect {
         None => Election::for_life(term),
         Some(settings) => tokio::select! {
-            elected = election::stand_by(settings, term, &heartbeats, &own) => elected?,
+            elected = election::stand_by(settings, term, &heartbeats, &lease_runtime) => elected?,
             () = &mut controller.watches => return Err(BROKEN.to_owned()),
             () = stop.cancelled() => return Ok(()),
         },
@@ -137,7 +137,8 @@ fn stop_signal() -> std::io::Result<CancellationToken> {
     Ok(stop)
 }
 
-/// The UID of namespace kube-system: stable for the life of a cluster. Waits for an apiserver that is not there yet.
+/// The UID of namespace kube-system: stable for the life of a cluster. Waits for an apiserver that does not answer yet.
+/// A stop during this wait is an error.
 async fn cluster_id(client: &Client, stop: &CancellationToken) -> Result<String, String> {
     let api: Api<Namespace> = Api::all(client.clone());
     let mut backoff = crate::runtime::Backoff::default();

@@ -8,8 +8,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Shows the objects that the watches show now, of this shard. During a handover two processes may show them: a query that adds up
-/// shards takes the maximum of each shard first.
+/// Counts the objects of this shard that the watches show now. During a handover two processes may count them: a query that adds up
+/// shards must take the maximum of each shard first.
 pub(super) fn survey(
     metrics: &Families,
     shard: &str,

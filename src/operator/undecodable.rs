@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Time to the next check of an object whose error is reported, or that is fixed or gone: its next version triggers a reconcile
 /// anyway.
 const UNDECODABLE_RECHECK: Duration = Duration::from_secs(600);
-/// Time to the next try if the apiserver refused a read or a write: no event of the object triggers one.
+/// Time to the next try if a read or a write failed: no event of the object triggers one.
 const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);
 
 /// Reports that an object cannot be decoded, unless its conditions already show that.

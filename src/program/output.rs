@@ -4,7 +4,7 @@ use crate::api::printable;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// Writes an answer to standard output. A reader that closes the pipe has read enough. Any other error, such as a full disk, is
+/// Writes an answer to standard output. A pipe that its reader closed is no error. Any other error, such as a full disk, is
 /// reported in the name of `program`, and the command fails.
 pub fn print(program: &str, text: &str) -> ExitCode {
     match write(io::stdout().lock(), text) {

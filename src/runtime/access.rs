@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Concurrent reviews: a caller that tries many tokens costs the apiserver no more than this.
+/// At most this many reviews run at the same time, however many tokens a caller tries.
 const REVIEWS: usize = 4;
 
 /// The apiserver's decision.
@@ -32,8 +32,8 @@ pub struct MetricsAuthorizer {
 }
 
 impl MetricsAuthorizer {
-    /// Uses this client, which must be allowed to create TokenReviews and SubjectAccessReviews. It must not be the client whose
-    /// writes end with the term: a standby serves metrics too, and a review changes nothing.
+    /// Uses this client, which must be allowed to create TokenReviews and SubjectAccessReviews. It must not be the client that
+    /// refuses writes outside the term: a standby serves metrics too, and a review changes nothing.
     pub fn new(client: Client) -> Self {
         Self {
             client,

@@ -1,4 +1,5 @@
-//! The source of all random values and of the time of day, so that a run in virtual time can be repeated from its seed.
+//! The random values and the time of day that reconciles and listings use, so that a run in virtual time can be repeated from its
+//! seed. Passwords, Leases and Events have other sources.
 
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
@@ -7,31 +8,31 @@ use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 use tokio::time::Instant;
 
-/// The day on which a thread with a seed begins: an arbitrary one, in seconds of Unix time.
+/// The time of day at which a thread with a seed begins, in seconds of Unix time: an arbitrary value.
 pub const SEEDED_DAY: i64 = 1_700_000_000;
 
 thread_local! {
     /// The generator of this thread, if the thread has a seed.
     static SEEDED: RefCell<Option<StdRng>> = const { RefCell::new(None) };
-    /// When the time of day was first read since then.
+    /// When the time of day was first read after the thread got its seed.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// From here on, all random values on this thread follow from the seed. For runs that must be repeatable. Values that others
-/// must not be able to predict must not come from a thread with a seed.
+/// From here on, all values of this module on this thread follow from the seed. For runs that must be repeatable. Others can
+/// predict the values, so no secret may depend on them.
 pub fn seed(seed: u64) {
     SEEDED.set(Some(StdRng::seed_from_u64(seed)));
     BEGAN.set(None);
 }
 
-/// The time of day in whole seconds, for display. On a thread with a seed it begins at the same time in every run and follows
-/// the runtime's clock.
+/// The time of day in whole seconds, for times that are written into objects. On a thread with a seed it begins at the same time in
+/// every run and follows the runtime's clock.
 pub fn time_of_day() -> Timestamp {
     let now = seeded_day().map_or_else(Timestamp::now, |day| day.at(Instant::now()));
     Timestamp::from_second(now.as_second()).unwrap_or_default()
 }
 
-/// An instant with its time of day. It gives each instant a fixed time of day, independent of when it is computed.
+/// An instant with its time of day. From this pair, each instant gets a time of day that does not depend on when it is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Day {
     pub instant: Instant,

@@ -6,8 +6,8 @@ use std::fmt::{self, Debug, Formatter};
 use std::io::{Read, Result};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// The state of the compressor takes a quarter of a megabyte. To allocate it for each of thousands of texts would take longer than to
-/// compress them.
+/// One compressor for all texts: its state takes a quarter of a megabyte, and to allocate that for each of thousands of texts would
+/// take longer than to compress them.
 static COMPRESSOR: LazyLock<Mutex<Compress>> =
     LazyLock::new(|| Mutex::new(Compress::new(Compression::default(), false)));
 
@@ -22,7 +22,7 @@ impl Compressed {
         compressor.reset();
         // Data that does not shrink grows by a few bytes.
         let mut bytes = Vec::with_capacity(text.len() + text.len() / 128 + 64);
-        // No error is known. Data that ended too early would be an error of `text`.
+        // No cause of an error is known. If the data were incomplete, `text` would fail.
         let _ = compressor.compress_vec(text.as_bytes(), &mut bytes, FlushCompress::Finish);
         Self(bytes.into())
     }

@@ -1,4 +1,5 @@
-//! Events: facts that a user would want to know, each published once. A failure to publish is never an error of the operator.
+//! Events: facts that a user would want to know. An Event that only repeats the last one of its object is not published for a
+//! while. A failure to publish is only logged.
 
 use super::times;
 use crate::api::names::REPORTING_CONTROLLER;
@@ -25,7 +26,7 @@ pub struct Events {
     recent: Arc<Mutex<Recent>>,
 }
 
-/// The last Event of each object, and when it was published.
+/// The last Event of each object, and when it was sent.
 #[derive(Default)]
 struct Recent {
     last: HashMap<Digest, (Digest, Instant)>,
@@ -77,13 +78,13 @@ impl Events {
         }
     }
 
-    /// Publishes the Event, unless it repeats the object's last one.
+    /// Publishes the Event, unless it repeats the object's last one within `EVENT_REPEATED_AFTER`.
     pub async fn publish(&self, about: &ObjectReference, event: &EventNote) {
         let uid = about.uid.as_deref().unwrap_or_default();
         let recent = self.recent.lock();
         let is_new = recent
             .unwrap_or_else(PoisonError::into_inner)
-            .is_new((uid, event.reason, &event.note), Instant::now());
+            .record_if_new((uid, event.reason, &event.note), Instant::now());
         if !is_new {
             return;
         }
@@ -103,8 +104,8 @@ impl Events {
         }
     }
 
-    /// The Event in the form that the apiserver stores. The Recorder of the client library derives its name from the object's
-    /// without a length check, so that an object with a long name would have no Events.
+    /// The Event in the form that the apiserver stores. The Recorder of the client library is not used: it makes the Event's name
+    /// from the object's without a length check, so that an object with a long name would have no Events.
     fn event(&self, about: &ObjectReference, event: &EventNote, now: Timestamp) -> Event {
         let object = about.name.as_deref().unwrap_or(REPORTING_CONTROLLER);
         Event {
@@ -127,8 +128,9 @@ impl Events {
 }
 
 impl Recent {
-    /// Whether an Event, identified by UID of the object, reason and note, differs from the object's last one.
-    fn is_new(&mut self, words: (&str, &str, &str), now: Instant) -> bool {
+    /// Records an Event, identified by UID of the object, reason and note, if it differs from the object's last one or that one is
+    /// old. Returns whether it did.
+    fn record_if_new(&mut self, words: (&str, &str, &str), now: Instant) -> bool {
         let (object, words) = (self.hasher.hash_one(words.0), self.hasher.hash_one(words));
         let is_old = |since: Instant| now.duration_since(since) >= times::EVENT_REPEATED_AFTER;
         if self.last.len() == self.last.capacity() {
@@ -186,7 +188,7 @@ mod tests {
         let mut recent = Recent::default();
         let now = Instant::now();
         let mut is_new = |reason: &'static str, after: u64| {
-            recent.is_new(("uid", reason, "note"), now + Duration::from_secs(after))
+            recent.record_if_new(("uid", reason, "note"), now + Duration::from_secs(after))
         };
         assert!(is_new("Starting", 0));
         assert!(!is_new("Starting", 1), "nothing came in between");
@@ -204,7 +206,7 @@ mod tests {
             let now = now + Duration::from_secs(minute * 60);
             for n in 0..2_000 {
                 let uid = format!("uid-{minute}-{n}");
-                assert!(recent.is_new((&uid, "Starting", "note"), now));
+                assert!(recent.record_if_new((&uid, "Starting", "note"), now));
             }
         }
         // Six minutes have 12,000 entries. With a quarter in reserve, the table has room for at most 28,672.

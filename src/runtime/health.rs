@@ -1,5 +1,5 @@
-//! Serves `/livez`, `/readyz` and `/metrics` on one port, or the last one on a port of its own, optionally with TLS and
-//! authentication. Probes stay unauthenticated: a kubelet has no token for them.
+//! Serves `/livez`, `/readyz` and `/metrics` on one port, or `/metrics` on a port of its own, optionally with TLS and
+//! authorization. Probes stay unauthenticated: a kubelet has no token for them.
 
 use super::access::{MetricsAuthorizer, Review};
 use super::serve::{Certificate, serve};
@@ -27,7 +27,7 @@ pub struct MetricsPort {
     pub authorizer: Option<MetricsAuthorizer>,
 }
 
-/// Serves until cancelled, and logs the addresses on which it listens, which matter for port 0.
+/// Begins to serve, until `cancel`. Logs the addresses: with port 0, only the log shows the port.
 ///
 /// # Errors
 /// An address cannot be bound: names the address and the reason.
@@ -71,7 +71,7 @@ fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
     Router::new().route(METRICS, get(scrape))
 }
 
-/// Alive while every task of this process makes progress. External failures do not count: a new process would not help, and
+/// Alive while every task that has a heartbeat makes progress. External failures do not count: a new process would not help, and
 /// would lack the state of this one.
 fn live(heartbeats: &Heartbeats) -> (StatusCode, String) {
     let silent = heartbeats.missing();
@@ -110,8 +110,8 @@ async fn scrape(
     {
         return refused.into_response();
     }
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], metrics.encode()).into_response()
+    let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, format)], metrics.encode()).into_response()
 }
 
 /// Admits a caller whose token belongs to a user with permission to read the page.

@@ -31,7 +31,7 @@ impl Heartbeat {
 }
 
 impl Heartbeats {
-    /// From now on `/livez` expects a sign of this task at least so often.
+    /// From now on `/livez` expects a sign of life of this task at least once in `limit`.
     pub fn expect(&self, name: impl Into<String>, limit: Duration) -> Heartbeat {
         let heartbeat = Heartbeat(Arc::new(Mutex::new(Instant::now())));
         lock(&self.0).push(ExpectedTask {

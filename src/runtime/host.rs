@@ -8,7 +8,7 @@ use std::path::Path;
 /// set.
 ///
 /// # Errors
-/// The limit cannot be read now.
+/// A file cannot be read, as on any system but Linux.
 pub fn memory_limit() -> Result<Option<u64>, Error> {
     let mut limits = Vec::new();
     // The lines have the form `number:controllers:path`.

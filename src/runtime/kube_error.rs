@@ -42,8 +42,8 @@ pub enum KubeError {
         operation: &'static str,
         why: String,
     },
-    /// The answer never arrived, or was malformed.
-    #[error("{operation}: the apiserver could not be reached")]
+    /// No answer arrived, mostly for lack of a connection, or the answer was malformed.
+    #[error("{operation}: no usable answer from the apiserver")]
     Transport {
         /// The attempted operation.
         operation: &'static str,
@@ -79,7 +79,7 @@ impl KubeError {
         matches!(self, Self::Refused { status, .. } if status.code == 404 && !self.is_denied())
     }
 
-    /// A resourceVersion or UID is out of date.
+    /// A resourceVersion or UID is out of date, or the object to be created exists already.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409 && !self.is_denied())
     }
@@ -89,7 +89,8 @@ impl KubeError {
         self.is_conflict() || self.is_not_found()
     }
 
-    /// A precondition of a JSON patch failed: the object changed (409), or a `test` failed (422). A watch event will show the change.
+    /// A precondition of a JSON patch failed: the object changed (409), or a `test` failed (422). A watch event will show the
+    /// change. A patch whose result is invalid also gets 422, and no event follows it.
     pub fn is_overtaken(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if matches!(status.code, 409 | 422) && !self.is_denied())
     }

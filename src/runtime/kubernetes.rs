@@ -1,4 +1,4 @@
-//! Calls to the kube-apiserver. Each has its own deadline, and no transport repeats a call.
+//! Calls to the kube-apiserver. Each has a deadline, and the client repeats no call that may have arrived.
 
 use super::kube_error::NotActive;
 use super::requests::{well_formed, wrapped};
@@ -21,14 +21,14 @@ use thiserror::Error;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-/// The operator's name in the apiserver's audit log.
+/// The name of operator and plugin in the apiserver's audit log.
 const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
 /// The deadline of each call of this process, if a flag of a command sets it.
 static DEADLINE: OnceLock<Duration> = OnceLock::new();
 
-/// Sets the deadline of each [`call`] of this process, and of the clients that are created from now on. Only the first value
-/// counts.
+/// Sets the deadline of each [`call`] of this process. Clients that are created afterwards wait at least as long for an answer.
+/// Only the first value counts.
 pub fn set_deadline(deadline: Duration) {
     let _ = DEADLINE.set(deadline);
 }
@@ -70,7 +70,7 @@ pub async fn call_within<T>(
     outcome
 }
 
-/// The client of the kubeconfig that the environment names, or else of the Pod's ServiceAccount.
+/// The client of the kubeconfig (`KUBECONFIG` or `~/.kube/config`), or else of the Pod's ServiceAccount.
 ///
 /// # Errors
 /// There is neither, or it cannot be used.
@@ -79,8 +79,8 @@ pub async fn inferred_client() -> Result<Client, String> {
     config.and_then(client).map_err(|error| chain(&error))
 }
 
-/// The client of this configuration. It does not retry, since the operator itself decides whether to repeat a write. An exec
-/// plugin runs here.
+/// The client of this configuration. It does not retry, since the operator itself decides whether to repeat a write. If the
+/// kubeconfig names an exec plugin, this function runs it.
 ///
 /// # Errors
 /// The configuration cannot be used.
@@ -98,8 +98,8 @@ pub fn client(mut config: Config) -> kube::Result<Client> {
     Ok(well_formed(builder.build()))
 }
 
-/// Wraps a client so that it refuses every write outside the term. A standby therefore writes nothing, and neither does a
-/// process that was stopped past the end of its term, wherever its reconciles continue.
+/// Wraps a client so that it refuses every write outside the term. So a standby writes nothing, and neither does a process that
+/// was suspended and continues after its term.
 pub fn writes_within(client: Client, term: Term) -> Client {
     wrapped(client, move |client, request| {
         let term = term.clone();
@@ -112,14 +112,14 @@ pub fn writes_within(client: Client, term: Term) -> Client {
     })
 }
 
-/// The reason why a watch was not begun.
+/// A request of a watch got no answer in time.
 #[derive(Debug, Error)]
 #[error("no answer within {} s", KUBE_CALL_DEADLINE.as_secs())]
 struct NoAnswer;
 
-/// Wraps a client so that each answer must begin within [`KUBE_CALL_DEADLINE`]. For watches, whose streams have no end. Each
-/// completed request, answered or not, counts as a heartbeat of the watch. A watch that begins with an initial list gets the
-/// current state.
+/// Wraps a client for watches: each answer must begin within [`KUBE_CALL_DEADLINE`], but its stream may last. The end of the wait
+/// for an answer, successful or not, counts as a heartbeat of the watch. Watches start at least `WATCH_REOPEN_MIN` apart, and one
+/// that begins with an initial list gets the newest state.
 pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
     let next = Arc::new(Mutex::new(Instant::now()));
     wrapped(client, move |client, mut request| {

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Processes with different numbers of shards, as during a rollout that changes the number, share no Lease. So a process that
-//! has taken one lists all of them before it acts, and releases its own if one of another number is held: of two processes that
-//! do so, at least the one that looked last sees the other. See [`Candidate`].
+//! has taken one lists all of them before it acts, and releases its own if another process holds one of another number of shards.
+//! If two processes do so, at least the one that lists last sees the other. See [`Candidate`].
 
 mod candidate;
 mod observed;
@@ -39,7 +39,7 @@ pub struct Lease {
     leases: Leases,
     /// When the write that acquired it began.
     begun: Instant,
-    /// The Lease as our own last write left it; None if the effect of that write is unknown.
+    /// The Lease as our own last write left it. None if that write failed or its effect is unknown: the Lease is read again.
     own: Option<Object>,
 }
 
@@ -58,8 +58,8 @@ impl Lease {
         self.begun + self.leases.settings.renew_deadline
     }
 
-    /// Renews until the term is over, or until `done`; then releases the Lease. The term ends by the clock even while this future
-    /// hangs or is not polled.
+    /// Renews the Lease until `done`, and then releases it. If the term is over before, ends without a release. The term ends by
+    /// the clock even while this future hangs or is not polled.
     pub async fn keep(mut self, term: Term, done: CancellationToken) {
         let settings = self.leases.settings.clone();
         let mut next = self.begun + settings.retry_period;
@@ -83,7 +83,7 @@ impl Lease {
                 Ok(()) if term.lasts_until(began + settings.renew_deadline) => {}
                 Ok(()) => return,
                 Err(LeaseError::Lost(reason)) => return term.end(reason),
-                // Another program wrote the Lease.
+                // Another program changed the Lease, or an earlier renewal took effect late.
                 Err(LeaseError::Failed(error)) if error.is_swap_lost() => next = earliest,
                 Err(LeaseError::Failed(error)) => {
                     tracing::warn!(
@@ -95,15 +95,15 @@ impl Lease {
         }
     }
 
-    /// Releases the Lease if it is ours, so that another process need not wait until it is stale. Best effort, within the deadline of
-    /// one request.
+    /// Releases the Lease if it is ours, so that another process need not wait until it is stale. Best effort, within the deadline
+    /// of one request.
     async fn release(mut self) {
         let (deadline, pause) = (
             self.leases.settings.request_deadline(),
             self.leases.settings.retry_period / 4,
         );
         let released = timeout(deadline, async {
-            // Another program may change it, and a renewal may take effect without an answer.
+            // Another program may change the Lease meanwhile, and a renewal may take effect without an answer.
             while let Err(LeaseError::Failed(error)) = self.give_up().await {
                 tracing::warn!(
                     error = chain(&error),
@@ -147,7 +147,7 @@ impl Lease {
     }
 }
 
-/// The Leases of the operator, as one process uses them; each request has the deadline of an election.
+/// The Leases of the operator, as one process uses them. The settings give the deadline of each request.
 #[derive(Clone, Debug)]
 struct Leases {
     api: Api<Object>,

@@ -239,13 +239,13 @@ impl Default for Families {
 }
 
 impl Families {
-    /// Sets the counter of the dropped log lines, which each scrape reads. The first one remains.
+    /// Sets the counter of the dropped log lines, which each scrape reads. Only the first call counts.
     pub fn count_dropped_lines(&self, counter: ErrorCounter) {
         let _ = self.dropped_lines.set(counter);
     }
 
-    /// Sets the function that sets the metrics about all objects, for each scrape. The first one remains. Only a process that acts
-    /// calls this: a standby sees the same objects.
+    /// Registers the function that sets the metrics about all objects. Each scrape runs it. Only the first call counts. Only an
+    /// active process may register one, since a standby sees the same objects.
     pub fn survey(&self, survey: impl Fn(&Families) + Send + Sync + 'static) {
         let _ = self.survey.set(Box::new(survey));
     }
@@ -270,7 +270,7 @@ impl Families {
         text
     }
 
-    /// Values that the system does not provide stay 0.
+    /// Resident memory and the limit are 0 if the system does not provide them; allocated memory keeps its last value.
     fn read_memory(&self) {
         if tikv_jemalloc_ctl::epoch::advance().is_ok()
             && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()

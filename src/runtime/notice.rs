@@ -52,24 +52,26 @@ impl Deref for ObjectKey {
 /// How an object changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An initial list showed it: it may be older than this process.
+    /// An initial list showed the object, which may be older than this process.
     Listed,
-    /// It was created or changed while the watch ran.
+    /// The object was created or changed while the watch ran.
     Applied,
-    /// It is gone. An event showed that, the next initial list, or another object of the same name.
+    /// The object is gone: its deletion was shown, the next initial list lacks it, or another object has its name.
     Gone,
 }
 
-/// A change, which the store shows already.
+/// A change of an object. Receivers get it after the store shows the change.
 #[derive(Clone, Debug)]
 pub struct Notice {
     pub key: ObjectKey,
     pub uid: Arc<str>,
-    /// Its resourceVersion; empty when it is gone.
+    /// The object's resourceVersion; empty when it is gone.
     pub version: String,
-    /// A digest of the parts that users change: spec, labels, and whether it is being deleted.
+    /// A digest of the UID and the parts that users change: spec (by its generation), labels, and whether the object is being
+    /// deleted.
     pub written: u64,
-    /// Whether it is a Secret that an older version of the operator wrote, without the label [`SECRET_MARKER`].
+    /// Whether it is a Secret with the operator's label [`SECRET_ROLE`], but without [`SECRET_MARKER`]: an older version of the
+    /// operator wrote it, or another writer removed the label.
     pub lacks_marker: bool,
     /// How it changed.
     pub change: Change,

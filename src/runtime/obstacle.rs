@@ -1,4 +1,5 @@
-//! Classifies why the apiserver refused a write. The refusal's text is the only evidence; this module alone reads it.
+//! Classifies why the apiserver refused a write. The status code alone does not show it, so this module also reads the text of the
+//! refusal; no other module of the operator does.
 
 use super::KubeError;
 use crate::api::conditions::{Readiness, Reason};
@@ -38,13 +39,13 @@ impl Obstacle {
                 "raise the ResourceQuota that the apiserver names, or delete Secrets of the namespace that are not needed"
             }
             Self::NamespaceEnds => "the namespace is being deleted",
-            Self::WebhookFails => "have the admission webhook answer that the apiserver names",
+            Self::WebhookFails => "repair the admission webhook that the apiserver names",
             Self::Policy => {
-                "have the policy that the apiserver names admit this Secret (a policy of this operator: apply deploy/shared of the \
-                 operator's version)"
+                "change the policy that the apiserver names so that it admits this Secret (if the policy is one of this operator, \
+                 apply deploy/shared of the operator's version)"
             }
             Self::Right => right,
-            Self::Other => "do what the apiserver asks for",
+            Self::Other => "correct what the apiserver names",
         }
     }
 }
@@ -53,7 +54,7 @@ impl Obstacle {
 const DENIED: [&str; 2] = ["denied request", "denied the request"];
 
 impl KubeError {
-    /// The cause of a refusal; None if the apiserver did not refuse, and the caller may retry at once.
+    /// The cause of a refusal. None for any other error: no answer, a missing object, a conflict, or an overloaded apiserver.
     pub fn obstacle(&self) -> Option<Obstacle> {
         let Self::Refused { status, .. } = self else {
             return None;
@@ -76,7 +77,8 @@ impl KubeError {
         }
     }
 
-    /// Whether the apiserver refuses this write because of a permission, a policy or a rule.
+    /// Whether the apiserver refuses this write because of a permission, a policy or a rule; a quota and a namespace in deletion
+    /// count as rules.
     pub fn is_refusal(&self) -> bool {
         let obstacle = self.obstacle();
         obstacle.is_some_and(|obstacle| obstacle != Obstacle::WebhookFails)

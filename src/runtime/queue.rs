@@ -22,12 +22,12 @@ use tracing::Instrument;
 pub use super::times::{ADMISSION, RECONCILE_LIMIT};
 pub use schedule::{Flow, Priority};
 
-/// Requests reconciles: of an object, with at least this priority. Several requests before the reconcile runs count as one. Without a
-/// priority, the object's state determines it.
+/// Requests a reconcile of an object, with at least this priority; without one, the object's state determines the priority. Several
+/// requests before the reconcile begins count as one.
 pub type Trigger = mpsc::UnboundedSender<(ObjectKey, Option<Priority>)>;
 
-/// The receiver of a [`Trigger`]. The schedule behind it merges requests for one object, so its length is bounded by the number of
-/// changes between two polls.
+/// The receiver of a [`Trigger`]. The schedule merges the requests for one object, so the channel holds only the requests since the
+/// queue last read it.
 pub type Requests = mpsc::UnboundedReceiver<(ObjectKey, Option<Priority>)>;
 
 /// The queue of one kind.
@@ -36,7 +36,7 @@ pub struct ObjectQueue<K> {
     pub requests: Requests,
     /// Maximum number of concurrent reconciles.
     pub places: usize,
-    /// Maximum number for one flow.
+    /// Maximum number of concurrent reconciles of one flow.
     pub bound: Box<dyn Fn(&Flow) -> usize + Send + Sync>,
     pub metrics: Metrics,
     pub heartbeat: Heartbeat,
@@ -45,7 +45,7 @@ pub struct ObjectQueue<K> {
 impl<K: Stored> ObjectQueue<K> {
     /// Runs reconciles until cancelled, then waits for the running ones.
     ///
-    /// Every reconcile returns the time until the next one. A later event can only make it earlier.
+    /// Every reconcile returns the time until the next one of its object. An event can make the next one earlier, never later.
     pub async fn run<F>(mut self, cancel: CancellationToken, reconcile: F)
     where
         F: Fn(Arc<DeserializeGuard<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
@@ -110,7 +110,7 @@ fn count(
     took: Duration,
 ) -> Duration {
     metrics.reconcile_duration.observe([controller], took);
-    // The counter exists from the first reconcile on, so that the first error shows as an increase.
+    // The counter of errors exists from the first reconcile on, so that the first error shows as an increase.
     let errors = metrics.reconciles.with([controller, "error"]);
     match result {
         Ok(after) => {

@@ -65,7 +65,8 @@ fn is_well_formed(method: &Method, uri: &Uri) -> bool {
     let (kind, namespace, name) = match *resource {
         // In all namespaces, or of a cluster-scoped kind.
         [kind] => (kind, None, None),
-        // A namespace is only read. A namespace in a path that ends with # would make a write one of the Namespace itself.
+        // A Namespace is only read. If a `#` in its name cut off the rest of a path, a write in the Namespace would become a write
+        // of the Namespace itself.
         ["namespaces", name] if method == Method::GET && valid::namespace(name).is_ok() => {
             ("namespaces", None, Some(name))
         }
@@ -98,7 +99,7 @@ fn is_well_formed(method: &Method, uri: &Uri) -> bool {
 }
 
 /// Whether a query is in the client library's notation. The library itself begins the query of each request that may have one, so a
-/// question mark in a name makes two.
+/// question mark in a name would be the first of two, and the second one is refused here.
 fn is_plain(query: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*-._+%=&".contains(&byte);
     query.bytes().all(is_plain)

@@ -1,4 +1,4 @@
-//! Tests that the operator lacks permissions that it must not have. It tries to create Secrets as a dry run, which stores
+//! Tests that the operator lacks permissions that it must not have. The test tries to create Secrets as a dry run, which stores
 //! nothing, and the apiserver must refuse each of them. A policy can be missing, and a role can grant more than intended;
 //! without this test, only an abuse would reveal that. The test itself needs no permission.
 
@@ -20,7 +20,7 @@ const SYSTEM: &str = "kube-system";
 /// Tested if all namespaces are watched, since every cluster has it.
 const ANY: &str = "default";
 
-/// A Secret that the apiserver must not let the operator create. It would be useless even if it were created.
+/// A Secret that the apiserver must not let the operator create.
 struct ForbiddenSecret {
     /// The label in metrics.
     label: &'static str,
@@ -81,8 +81,8 @@ impl Rights {
         (!permissions.is_empty()).then(|| {
             format!(
                 "the operator's ServiceAccount may {}, and so may everyone who obtains its token: a cluster administrator has \
-                 to apply deploy/shared, whose policy forbids it, or to remove the roles that allow it (an operator that runs \
-                 with the rights of a person needs that ServiceAccount first)",
+                 to apply deploy/shared, whose policy forbids it, or to remove the roles that allow it (if the operator runs with \
+                 the credentials of a person, run it with that ServiceAccount first)",
                 permissions.join(", ")
             )
         })
@@ -116,8 +116,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Tests for the first time. The caller awaits this before the operator does anything, so that it never uses an excessive
-    /// permission. A silent apiserver delays it only briefly. Returns whether the test completed.
+    /// Tests for the first time. The caller awaits this before the first reconcile, so that an excessive permission is known before
+    /// it could be used; a silent apiserver delays the start only briefly. Returns whether the test completed.
     pub async fn begin(&self) -> bool {
         let tested = tokio::time::timeout(times::RIGHTS_FIRST_CHECK_MAX, self.once()).await;
         if tested.is_err() {
@@ -126,7 +126,7 @@ impl Trial {
         tested.is_ok()
     }
 
-    /// Repeats the test while the process is active. The first repetition is immediate if the first test did not complete.
+    /// Repeats the test until `stop`. The first repetition is immediate if the first test did not complete.
     pub async fn go_on(self, is_tested: bool, stop: CancellationToken) {
         if !is_tested {
             self.once().await;
@@ -167,7 +167,8 @@ impl Trial {
         }
     }
 
-    /// Tests each permission in each namespace. Without an answer, the previous result counts.
+    /// Tests each permission in each namespace, [`SYSTEM_SECRET`] in [`SYSTEM`] alone. Without an answer, the previous result
+    /// counts.
     async fn test(&self) -> Excess {
         let mut found = Excess::new();
         for namespace in &self.namespaces {
@@ -222,8 +223,8 @@ pub fn namespaces(own: Option<String>, watched: &[Option<String>]) -> BTreeSet<S
         .collect()
 }
 
-/// Interprets an answer. Only a refusal because of a missing permission, or by a policy, proves anything: a namespace that is
-/// full or being deleted refuses every user, and a busy apiserver has not decided.
+/// Interprets an answer. A refusal counts only if it is due to a missing permission or to a policy: a namespace that is full or
+/// being deleted refuses every user, and a busy apiserver has not decided.
 fn judged<T>(answer: Result<T, KubeError>) -> Result<bool, KubeError> {
     match answer {
         Ok(_) => Ok(true),

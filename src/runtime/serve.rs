@@ -1,7 +1,7 @@
 //! An HTTP server for small pages that limits its resources, regardless of what clients send.
 //!
 //! Idle and slow connections cannot exclude other clients: at the maximum number, the oldest connection is closed. A probe takes
-//! milliseconds and is the youngest connection meanwhile.
+//! milliseconds, so it ends before its connection could become the oldest.
 
 use super::times;
 use super::tls::{certificates, provider};
@@ -48,8 +48,8 @@ pub(super) async fn serve(
     Ok(address)
 }
 
-/// Binds the address. `[::]` means every address of both families (of IPv6 alone, if the node sets `net.ipv6.bindv6only`), and every
-/// IPv4 address on a machine without IPv6.
+/// Binds the address. `[::]` means every address of both families (of IPv6 alone, if the node sets `net.ipv6.bindv6only`), and
+/// every IPv4 address on a machine without IPv6.
 async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     match TcpListener::bind(listen).await {
         Err(error)
@@ -61,7 +61,7 @@ async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Accepts connections until it is dropped, which ends them.
+/// Accepts connections until this future is dropped, which also ends the open ones.
 async fn accept(listener: TcpListener, app: Router, tls: Option<Certificate>) {
     let mut open = VecDeque::new();
     loop {
@@ -108,7 +108,7 @@ impl Certificate {
     /// Checks that the files can be used now.
     ///
     /// # Errors
-    /// A file cannot be read, or the two are not a certificate and its key. The text names the file.
+    /// A file cannot be read, or the two are not a certificate and its key. The text shows which of these it is.
     pub fn new(certificate: PathBuf, key: PathBuf) -> Result<Self, String> {
         let files = Self { certificate, key };
         files.read()?;

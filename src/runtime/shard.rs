@@ -19,7 +19,7 @@ impl Shard {
     /// The only shard, with every namespace.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// All shards of this number; one if the number is 0.
+    /// All shards of an operator with this number of shards.
     pub fn all(count: u16) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
     }
@@ -33,12 +33,12 @@ impl Shard {
         }
     }
 
-    /// All shards of the same number.
+    /// All shards of the operator to which this one belongs, itself included.
     pub fn siblings(self) -> impl Iterator<Item = Self> {
         Self::all(self.count)
     }
 
-    /// Whether the other one is a shard of the same number.
+    /// Whether the other one belongs to an operator with the same number of shards.
     pub fn is_sibling(self, other: Self) -> bool {
         self.count == other.count
     }
@@ -47,7 +47,7 @@ impl Shard {
         self.count == 1
     }
 
-    /// Whether this namespace belongs to it.
+    /// Whether this namespace belongs to this shard.
     ///
     /// The hash spreads names that differ in only one digit. The hash of the apiserver's `shardRange` (FNV-1a, by its first
     /// bits) is not used: it puts most of `team-0` to `team-99` into one half.
@@ -62,7 +62,7 @@ impl Shard {
         (u128::from(number) * u128::from(self.count)) >> 64 == u128::from(self.index)
     }
 
-    /// The name of its Lease, if an operator without shards uses the Lease `name`.
+    /// The name of this shard's Lease, if an operator without shards uses the Lease `name`.
     pub fn lease(self, name: &str) -> String {
         if self.is_whole() {
             name.to_owned()

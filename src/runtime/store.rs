@@ -1,7 +1,7 @@
 //! The objects of one kind as a watch shows them, kept small.
 //!
-//! Few of ten thousand objects are reconciled at a time. So the store keeps an object as the compressed text of its JSON and makes a
-//! value of it for each reconcile. The properties that are needed of all objects at once are kept next to the text, in its
+//! Few of ten thousand objects are reconciled at a time. So the store keeps an object as the compressed text of its JSON, and
+//! decodes it for each reconcile. The properties that are needed of all objects at once are kept next to the text, in its
 //! [`Brief`].
 
 use super::compressed::Compressed;
@@ -35,12 +35,12 @@ pub struct Brief {
     pub operation: Option<(&'static str, Timestamp)>,
 }
 
-/// An entry is an allocation of its own, since a table reserves room for half as many again.
+/// Each entry is an allocation of its own, since the table also has many unused slots, which should be small.
 type Entries = HashMap<ObjectKey, Arc<StoreEntry>>;
 
 struct StoreEntry {
     brief: Brief,
-    /// The JSON of the object, unless that did not decode.
+    /// The JSON of the object, or the error if the object did not decode.
     text: Result<Compressed, Box<InvalidObject>>,
 }
 
@@ -119,7 +119,7 @@ fn decode<K: Stored>(text: &Compressed) -> Result<K, serde_json::Error> {
     serde_json::from_str(&text.text().map_err(serde_json::Error::io)?)
 }
 
-/// The error of an object whose own JSON cannot be read again: the object still exists.
+/// The error of an object whose JSON this store cannot write, or cannot read again: the object still exists.
 fn invalid(key: &ObjectKey, error: &serde_json::Error) -> InvalidObject {
     let metadata = ObjectMeta {
         name: Some(key.name.clone()),

@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 /// Longer strings are seldom equal, and are not interned.
 const LONGEST: usize = 64;
 
-/// The string, shared with all other users of equal strings in this process.
+/// The string, shared with all other users of equal strings in this process unless it is long.
 pub fn shared(text: &str) -> Arc<str> {
     all().share(text)
 }
 
-/// Drops strings that are not in use any more. Call it now and then, for times without new strings.
+/// Drops strings that are not in use any more. Call it now and then: without it, only new strings make the table drop unused ones.
 pub fn sweep() {
     all().sweep();
 }

@@ -6,8 +6,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// The one term of a process as the active operator; cheap to clone. Without a Lease it is the life of the process.
 ///
-/// A term that is over never begins again, so no reconcile can outlive its term. Each question reads the monotonic clock: a process
-/// that was paused learns of the end of its term at the first question, and not only when a task that should end it is scheduled.
+/// A term that is over never begins again, so no reconcile can outlive its term. Each check reads the monotonic clock: a process
+/// that was paused notices the end of its term at its first check, even if no task that ends the term has run yet.
 #[derive(Clone, Debug)]
 pub struct Term(watch::Sender<State>);
 
@@ -32,14 +32,14 @@ impl Term {
         Self(watch::Sender::new(State::Awaited))
     }
 
-    /// Begins an awaited term, or moves the end of a current one to `until`. Returns whether it is current: a term that is over
+    /// Begins an awaited term, or moves the end of a current one to `until`. Returns whether the term is current: one that is over
     /// remains over.
     #[must_use = "a term that is over stays so"]
     pub fn lasts_until(&self, until: Instant) -> bool {
         self.update(|state| *state = State::Held(Some(until)))
     }
 
-    /// Ends it permanently.
+    /// Ends the term permanently. The first reason counts.
     pub fn end(&self, reason: &'static str) {
         self.update(|state| *state = State::Over(reason));
     }
@@ -49,12 +49,13 @@ impl Term {
         self.update(|_| {})
     }
 
-    /// Whether a mutating call that takes at most `needed` may begin before `reconcile_ends`.
+    /// Whether a mutating call that takes at most `needed` may begin now: the term holds, and the call can end before
+    /// `reconcile_ends`.
     pub fn allows(&self, reconcile_ends: Instant, needed: Duration) -> bool {
         self.holds() && reconcile_ends.saturating_duration_since(Instant::now()) >= needed
     }
 
-    /// Waits until a term that has begun is over. Returns the reason of its end.
+    /// Waits until the term is over, also if it has not begun yet. Returns the reason of its end.
     pub async fn ended(&self) -> &'static str {
         let mut changes = self.0.subscribe();
         loop {

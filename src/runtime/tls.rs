@@ -23,7 +23,7 @@ pub fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }
 
-/// Makes it the default for libraries that open their own connections.
+/// Makes the provider the default for libraries that open their own connections.
 pub fn install_provider() {
     // An error means that a default is installed already.
     let _ = CryptoProvider::clone(&PROVIDER).install_default();

@@ -18,13 +18,13 @@ pub fn reconcile(kind: &str, namespace: &str, name: &str) -> Span {
     info_span!(target: TARGET, "reconcile", kind, namespace, name)
 }
 
-/// One call to the service, under its name in metrics, or to the apiserver. [`ended`] records its outcome.
+/// One call to the service or to the apiserver. `name` is that of the span; [`ended`] records the outcome.
 #[must_use]
-pub fn call(kind: &str, operation: &str) -> Span {
+pub fn call(name: &str, operation: &str) -> Span {
     info_span!(
         target: TARGET,
         "call",
-        otel.name = kind,
+        otel.name = name,
         otel.kind = "client",
         operation,
         outcome = Empty,

@@ -1,7 +1,8 @@
 //! One watch: a task of its own with a backoff of its own. It gives a notice of a change after the store shows the change.
 //!
-//! The initial list comes as a stream, which the apiserver answers from memory. Where it has no such streams (Kubernetes 1.31 and 1.33
-//! by default), or a stream ends early, the watch lists in pages. From then on the watch of `kube` follows the changes.
+//! The initial list comes as a stream, which the apiserver answers from memory. If the apiserver has no such streams (Kubernetes
+//! 1.31 and 1.33 by default), or a stream ends early, the watch lists in pages. After the list, the watch of `kube` follows the
+//! changes.
 //!
 //! Every failure of the connection is noticed, and a new watch starts at most ten seconds later:
 //!
@@ -45,10 +46,10 @@ pub struct Watch {
 
 /// Watches the objects of the shard's namespaces. The client of `api` is to be one of [`super::kubernetes::watching`].
 ///
-/// `keep` receives each object that the watch shows, with key and UID, and None instead of the object once it is gone. `notify` receives
-/// the notice of an event afterwards, and the notices of an initial list when the list is complete, so that an object is in the store
-/// before anything looks it up. The key of an object is the same allocation in all its events. An error of this watch delays this
-/// watch only.
+/// `keep` receives each object that the watch shows, with key and UID, and None instead of the object once it is gone. `notify`
+/// receives the notice of an event afterwards, and the notices of an initial list when the list is complete, so that an object is
+/// in the store before anything looks it up. All events of an object share one allocation of its key. An error of this watch
+/// delays this watch only.
 pub fn spawn<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -110,7 +111,7 @@ fn waits() -> impl Iterator<Item = Duration> {
     ResetTimerBackoff::<ExponentialBackoff>::new(waits.into(), times::WATCH_FAILURE_FORGOTTEN)
 }
 
-/// The message of `kube` about an error whose body is no Status of an apiserver: it takes the body for the message.
+/// The reason that `kube` gives if the body of an error is no Status of an apiserver. The message is then the body.
 const NO_STATUS: &str = "Failed to parse error data";
 
 /// How apiservers without streaming lists refuse one. That is no error.
@@ -146,8 +147,8 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
     /// Follows a watch until it fails. Returns how the next one is to start: in pages only right after a stream that the apiserver
     /// refused or did not complete.
     ///
-    /// A watch does not resume after an error: the apiserver may refuse its version for ever, and after a restore of etcd that version
-    /// lies in the future.
+    /// A watch does not resume after an error: the apiserver may refuse its resourceVersion for ever, and after a restore of etcd
+    /// that version lies in the future.
     async fn follow<K>(
         &mut self,
         events: impl Stream<Item = watcher::Result<Event<K>>>,
@@ -167,7 +168,7 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
             let event = timeout(patience, events.next()).await;
             self.heartbeat.beat();
             match event {
-                // `kube` requests a stream again that ended early.
+                // If a stream ends early, `kube` requests it again.
                 Ok(Some(Ok(Event::Init))) if phase == Phase::Listing => {
                     break (None, "the initial list ended early".to_owned());
                 }
@@ -183,8 +184,8 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
             }
         };
         let kind = K::kind(&());
-        let has_streamed = start == InitialList::Stream && phase != Phase::Following;
-        let next = if has_streamed && (phase == Phase::Listing || refusal.is_some()) {
+        let is_cut_short = start == InitialList::Stream && phase != Phase::Following;
+        let next = if is_cut_short && (phase == Phase::Listing || refusal.is_some()) {
             InitialList::Pages
         } else {
             InitialList::Stream
@@ -260,13 +261,13 @@ struct Known {
     objects: HashMap<ObjectKey, (Arc<str>, u64)>,
     /// Number of the newest initial list, complete or not.
     list: u64,
-    /// Notices of that list, until it is complete.
+    /// Notices of the newest initial list, until it is complete.
     held: Vec<Notice>,
 }
 
 impl Known {
-    /// The notice about the object of an event; an empty one if the event is about none. Its key is the one that is known already, if
-    /// it is.
+    /// The notice about the object of an event; an empty one if the event is about none. An object that is known already keeps its
+    /// key.
     fn identify<K: Resource>(&self, event: &Event<K>) -> Notice {
         let mut notice = match event {
             Event::InitApply(object) => Notice::of(object.meta(), Change::Listed),
@@ -308,7 +309,7 @@ impl Known {
         }
     }
 
-    /// Remembers an object. Another object that had its name is gone, which comes first: receivers go by the name.
+    /// Remembers an object. If another object had its name, the first notice shows that one as gone: receivers go by the name.
     fn note(&mut self, notice: Notice) -> impl Iterator<Item = Notice> + use<> {
         let (key, uid) = (notice.key.clone(), notice.uid.clone());
         let former = self.objects.insert(key, (uid, self.list));

@@ -1,4 +1,4 @@
-//! The session shared by all Accounts with one endpoint and token, and the account session of each of them.
+//! A session, which Accounts with the same endpoint, token and connection settings share, and the account session of each of them.
 
 use super::AccountLimits;
 use super::slots::CallSlots;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Shared by all Accounts with one endpoint and one token.
+/// Shared by all Accounts with the same endpoint, token and connection settings (see `digest::session_key`).
 #[derive(Debug)]
 pub struct Session {
     /// A unique number, to distinguish sessions.
@@ -25,9 +25,9 @@ pub struct Session {
     pub inventory: Inventory,
     /// The service's offers (images, packages, …).
     pub catalog: Catalog,
-    /// How long the last task of each verb took that this process followed from begin to end.
+    /// For each verb: how long the last task took that this process followed from its begin to its end.
     pub(super) took: Mutex<HashMap<Verb, Duration>>,
-    /// The slots for calls to the service, shared by the same Accounts as the request limit.
+    /// The slots for calls to the service. Sessions that share the request limit share them, too.
     pub(super) slots: CallSlots,
     /// Sessions with this key share one request limit.
     pub(super) limiter_key: [u8; 32],
@@ -40,7 +40,8 @@ impl Session {
         self.took().get(&verb).copied()
     }
 
-    /// A task that this process followed from its begin was found done so long after the service accepted its call.
+    /// Records how long a task took, from the acceptance of its call until this process found it done. Call it only for a task
+    /// that this process has followed from its begin.
     pub fn task_took(&self, verb: Verb, time: Duration) {
         self.took().insert(verb, time);
     }
@@ -64,12 +65,12 @@ pub struct AccountSession {
     /// The objects that this account session was made from. A new version of a Secret, or another Account, needs a new account
     /// session.
     pub made_from: MadeFrom,
-    /// The credential of records that are written now, a digest of endpoint and token. While it is the same, the account at the
-    /// service is the same. None in a process that only reads, which believes the records.
+    /// The credential of records that are written now, a digest of cluster, endpoint and token. While it is the same, the
+    /// account at the service is the same. None in a process that only reads, which believes the records.
     pub credential: Option<Arc<str>>,
     /// The credential that records of an earlier version have for the same endpoint and token.
     pub former_credential: Option<Arc<str>>,
-    /// How long the outcome of a create whose answer was lost stays open (`Account.spec.settleSeconds`).
+    /// The settling time: how long a call whose answer was lost may still take effect (`Account.spec.settleSeconds`).
     pub settle: Duration,
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
@@ -107,6 +108,7 @@ pub struct MadeFrom {
     pub secret: String,
     /// UID and resourceVersion of each object that `spec.tls` names.
     pub tls: String,
+    /// UID of the Account.
     pub account: String,
 }
 
@@ -144,7 +146,8 @@ pub(super) struct KnownAccount {
     pub state: AccountState,
     /// The newest account session, whether it can be used or not.
     pub newest: Option<Arc<AccountSession>>,
-    /// The last usable account session. An Instance that is being deleted uses it if Account or Secret were deleted first.
+    /// The last usable account session. If none was usable yet: one that was made from a copy of the token, or whose probe
+    /// failed. An Instance that is being deleted uses it if the Account is gone or cannot be used.
     pub last: Option<Arc<AccountSession>>,
 }
 
@@ -157,7 +160,7 @@ impl KnownAccount {
         }
     }
 
-    /// Changes the state of an Account that is not gone. Returns whether the state is a new one.
+    /// Changes the state of an Account that is not gone. Returns whether `state` differs from the former one.
     pub fn set(&mut self, state: AccountState) -> bool {
         let is_same = match (&self.state, &state) {
             (AccountState::Usable(known), AccountState::Usable(new)) => Arc::ptr_eq(known, new),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// The period over which creates are counted.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
-/// How many waiting Instances are woken when one place becomes free, since the first may wait for something else by now.
+/// How many waiting Instances are woken when quota for one becomes free, since the first may wait for something else by now.
 const WOKEN: usize = 4;
 
 /// The limit that an Instance waits for.
@@ -22,19 +22,20 @@ pub enum Limit {
     Creates,
 }
 
-/// The creates that this process admitted, and the Instances that wait for admission.
+/// The records that this process is about to write, the creates that it admitted, and the Instances that wait for admission.
 #[derive(Default)]
 pub(super) struct Admissions {
     /// The intents that this process writes and that no watch has shown yet.
     pub(super) pending: BTreeMap<InstanceUid, Pending>,
     /// The creates of the last minute, by Account.
     pub(super) creates: HashMap<ObjectKey, VecDeque<(Instant, InstanceUid)>>,
+    /// The Instances that wait, each with its Account and the limit.
     pub(super) waiting: BTreeMap<InstanceUid, (ObjectKey, Limit)>,
 }
 
 pub(super) struct Pending {
     pub(super) account: ObjectKey,
-    /// The existing server to record.
+    /// The existing server to record; None for a create.
     pub(super) server: Option<ServerId>,
 }
 
@@ -53,7 +54,7 @@ impl Admissions {
         self.pending.remove(uid).map(|pending| pending.account)
     }
 
-    /// Some of the Instances that wait for a place of this Account.
+    /// Some of the Instances that wait for `spec.maxInstances` of this Account.
     pub(super) fn next_waiting(&self, account: &ObjectKey) -> Vec<InstanceUid> {
         let waits = |(_, (of, limit)): &(&InstanceUid, &(ObjectKey, Limit))| {
             of == account && *limit == Limit::Instances
@@ -62,7 +63,7 @@ impl Admissions {
         waiting.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// How many creates of an Account began in the last minute.
+    /// How many creates of an Account count as begun in the last minute.
     pub(super) fn creates_of(&self, account: &ObjectKey) -> usize {
         let creates = self.creates.get(account).into_iter().flatten();
         creates.filter(|(at, _)| is_recent(*at)).count()

@@ -10,29 +10,30 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// By this time after the beginning of its term, this process has reconciled every usable Account and listed its servers.
+/// This time after the beginning of its term, a process counts as having reconciled every usable Account and listed its servers.
 pub(super) const LISTED_ALL_AFTER: Duration = Duration::from_secs(120);
 
 /// Another Instance that has the better right to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConflictingOwner {
-    /// Another Instance may have it. It is not known yet which servers the Instances of every namespace have, or whether a claim
-    /// counts.
+    /// Another Instance may have the server. This process does not know yet which servers the Instances of every namespace have,
+    /// or whether a claim counts.
     NotKnownYet,
-    /// No other Instance has it.
+    /// No other Instance has a better right to the server.
     None,
     Instance(ObjectKey),
 }
 
 impl Sessions {
-    /// For a process that only reads: the index of owners holds only Instances of the service in question, and no decision
-    /// changes anything. From here on each record is believed to name a server of that account: a command may not know by
-    /// which identity of the cluster the operator salts credentials.
+    /// For a process that only reads: its index of owners holds only Instances of the service in question, and its decisions
+    /// change nothing. From here on every claim counts, without a comparison of credentials: a command may not know the identity
+    /// of the cluster with which the operator salts them.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
 
-    /// The Instance that has a server which another one, with this UID, would import. `marker` is the marker in the server's name.
+    /// Whether another Instance has the server that the Instance with this UID would import. `marker` is the marker in the
+    /// server's name.
     pub fn owner_before_import(
         &self,
         uid: &str,
@@ -44,7 +45,7 @@ impl Sessions {
         if !owners.has_listed_all() {
             return ConflictingOwner::NotKnownYet;
         }
-        // A marker is derived from a UID, which users cannot choose, so it needs no verification.
+        // A marker is derived from a UID, which no two objects share, so no credential has to be compared.
         if let Some(owner) = marker.and_then(|marker| owners.bearer(marker, uid)) {
             return ConflictingOwner::Instance(owner);
         }
@@ -85,7 +86,8 @@ impl Sessions {
     /// Whether a claim to a server counts against an Instance with this account session, since identifiers have a meaning at one
     /// service only, and a user can write any identifier into a record. It counts if the server was bought with the same token,
     /// if the claimant's Account uses that token now, or if that Account's own listing shows the server. None if that is not
-    /// known yet. Only the process of another shard could verify a claim there: it blocks an import, and takes no server away.
+    /// known yet. A claim in another shard could be verified only by that shard's process. So it blocks an import, and takes no
+    /// server away.
     pub(super) fn is_valid(
         &self,
         claim: &OwnershipClaim,

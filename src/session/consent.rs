@@ -1,10 +1,10 @@
 //! A Secret decides what it may be used for, and where its content may be sent.
 //!
 //! A user who may create Accounts can name any Secret and any endpoint, without being allowed to read that Secret. The operator
-//! therefore uses a Secret's content only with the Secret's own consent: a label or its type permits the use, and an annotation
-//! limits the endpoints and the proxy in front of them (with an authority that the Account brings, a proxy can read the traffic).
-//! Only a user who may write the Secret can set these. The check reads the same object whose content is used, not the version
-//! that a watch showed.
+//! therefore uses a Secret as token or client certificate only with the Secret's own consent: a label or its type permits the use,
+//! and an annotation limits the endpoints and the proxy in front of them (with an authority that the Account brings, a proxy can
+//! read the traffic). Only a user who may write the Secret can set these. The check reads the same object whose content is used,
+//! not the version that a watch showed.
 
 use super::account_session::Problem;
 use super::secrets::{Content, SecretProblem, read};
@@ -47,7 +47,7 @@ impl Destination {
     }
 }
 
-/// The use that is made of a Secret's content.
+/// A use of a Secret's content that needs consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The operator sends it to the endpoint as the token.
@@ -75,7 +75,7 @@ impl fmt::Display for Use {
     }
 }
 
-/// Why a Secret is not used. Each message names what to add, and where.
+/// Why a Secret is not used. Each message names the label, annotation or field to change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConsentRefusal {
     /// The Secret does not permit this use.
@@ -146,8 +146,8 @@ pub enum UseProblem {
     Refused(#[from] ConsentRefusal),
 }
 
-/// Reads a Secret if it consents to this use and destination. The check comes first, so that no error reveals which keys a Secret
-/// has that does not consent.
+/// Reads a Secret if it consents to this use and destination. Consent is checked before any key is read, so that no error
+/// reveals the keys of a Secret that does not consent.
 ///
 /// # Errors
 /// The Secret does not exist, could not be read, or does not consent.
@@ -187,8 +187,8 @@ fn check(
     destination: &Destination,
 ) -> Result<(), ConsentRefusal> {
     let label = content.labels.get(USE).map(String::as_str);
-    // Only for a token there is a type that permits the use without a label.
-    let is_of_type = wanted == Use::Token && content.kind == TOKEN;
+    // Only the use as a token is also permitted by a type.
+    let is_of_type = wanted == Use::Token && content.type_ == TOKEN;
     if label != Some(wanted.as_str()) && !is_of_type {
         return Err(ConsentRefusal::Unlabelled {
             name: name.to_owned(),

@@ -1,10 +1,10 @@
 //! Copies of API tokens in the operator's own namespace. With a copy the operator can release servers when a deleted namespace
 //! took Secret and Account with it and the operator restarted since.
 //!
-//! Each Account that an Instance needs has one Secret. It holds the endpoint together with the token, so that neither is ever
-//! used without the other. The operator writes it before the first create is announced, updates it when the service has accepted
-//! a new token, and deletes it with the last Instance that needs it. A process reads the copies when its term begins, and uses
-//! them for deletions only. A copy that cannot be written blocks nothing.
+//! The copy of an Account is one Secret. It holds the endpoint together with the token, so that neither is ever used without the
+//! other. The operator writes it before the first server of the Account is bought or recorded, updates it when the service has
+//! accepted a new token, and deletes it once no Instance needs it any more. A process reads the copies when its term begins, and
+//! uses them for deletions only. A copy that cannot be written blocks nothing.
 
 use super::account_session::ServiceCredentials;
 use super::tls::{CERTIFICATE, KEY};
@@ -59,7 +59,7 @@ pub struct Copies(Arc<Inner>);
 struct Inner {
     secrets: Api<Secret>,
     metrics: Metrics,
-    /// A digest of each copy that is known to exist, by Account.
+    /// By Account: a digest of each copy that is known to exist. Zeros if its content is not known.
     known: Mutex<HashMap<ObjectKey, [u8; 32]>>,
     /// Held during a write or a deletion. A write of equal content does not change the version of a Secret, so a deletion of that
     /// version would remove a copy that was written in the meantime.
@@ -175,7 +175,7 @@ impl Copies {
         }
     }
 
-    /// Deletes exactly the version that was read: a copy that another process writes in the meantime stays.
+    /// Deletes a copy, but exactly the version that was read: a copy that another process writes in the meantime stays.
     async fn delete(
         &self,
         account: &ObjectKey,
@@ -277,7 +277,7 @@ fn wipe(secret: &mut Secret) {
     }
 }
 
-/// Parses a copy, and checks that it bears the name that belongs to its Account.
+/// Parses a copy, and checks that it bears the name that belongs to its Account and holds the certificates that the Account names.
 fn understand(mut secret: Secret) -> Option<TokenCopy> {
     let copy = (|| {
         let data = secret.data.as_ref()?;
@@ -292,7 +292,7 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
             ca_bundle: text(CA_BUNDLE).map(str::to_owned),
             client: client.map(|(certificate, key)| (certificate.to_owned(), key.into())),
         };
-        // Without the missing part the connection would use other trust settings than the Account's.
+        // Without a certificate that the Account names, the connection would use other trust settings than the Account's.
         let is_complete = has_certificates(&of.spec, &pem);
         let tls = Tls::new(pem, UnixTime::now())
             .ok()
@@ -311,7 +311,7 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
     copy
 }
 
-/// Whether the copy holds every certificate that the Account names.
+/// Whether the copy holds exactly the certificates that the Account names.
 fn has_certificates(spec: &AccountSpec, TlsPem { ca_bundle, client }: &TlsPem) -> bool {
     let tls = spec.tls.as_ref();
     let names_bundle = tls.is_some_and(|tls| tls.ca_bundle.is_some());

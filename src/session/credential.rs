@@ -2,10 +2,10 @@
 //!
 //! It shows a process whether an Account still uses the service account that bought the recorded server. Any process computes it
 //! from objects that it reads anyway, so no restart, standby or restored backup mistakes a token for a replaced one. Users who may
-//! read an Instance can test with it whether they guessed the token: each guess costs [`ROUNDS`] times as much as with a plain digest.
+//! read an Instance can test guesses of the token with it: each guess costs [`ROUNDS`] times as much as with a plain digest.
 //!
 //! An earlier version signed the same parts with a key of the installation. A record lasts while its server does, so the key is
-//! read where its Secret still exists. No process makes one.
+//! read where its Secret still exists. This version makes no such key.
 
 use crate::api::AccountSpec;
 use crate::runtime::KubeError;
@@ -19,9 +19,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use zeroize::Zeroize;
 
-/// Rounds of PBKDF2. More would protect a token that can be guessed better, but the digest is computed whenever an Account's
-/// session is opened: a quarter of a millisecond for each of some thousand Accounts is the most that a start should spend on
-/// it.
+/// Rounds of PBKDF2. More rounds would better protect a token that can be guessed, but the digest is computed whenever an
+/// Account's session is opened: a quarter of a millisecond for each of some thousand Accounts is the most that a start should
+/// spend on it.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
 /// Bytes of a digest. No two tokens share one by chance, and no user can find a second token for one by trial.
 const LENGTH: usize = 8;
@@ -46,7 +46,7 @@ pub(super) fn credential(cluster: &str, spec: &AccountSpec, token: &SecretString
     HEXLOWER.encode(&digest)
 }
 
-/// The endpoint in an Account's spec, without a slash at its end.
+/// The endpoint in an Account's spec, without slashes at its end.
 pub(super) fn endpoint(spec: &AccountSpec) -> &str {
     spec.endpoint.trim_end_matches('/')
 }
@@ -60,7 +60,7 @@ impl FormerKey {
     const SECRET: &str = "cloud-server-operator-credential-key";
     const KEY: &str = "key";
 
-    /// Reads the key. None where there is no such Secret: then no record needs it, or all Accounts of such records look as if
+    /// Reads the key. None if its Secret does not exist: then no record needs the key, or all Accounts of such records look as if
     /// their token had been replaced.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Digests that identify sessions in memory without holding their tokens. They are never written anywhere.
+//! Digests that stand for settings and tokens in memory: to find a session, or to recognize an outdated copy. A digest of this
+//! module that covers a token is never written.
 
 use super::account_session::ServiceCredentials;
 use super::credential::endpoint;
@@ -6,8 +7,9 @@ use crate::api::AccountSpec;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-/// Accounts with different paths do not share a session, since they may use different services. The same holds for different
-/// `missingCodes`, and for different TLS settings or proxies: one Account may trust what the other does not.
+/// The key of an Account's session. Accounts with the same key share a session. Accounts with different paths do not, since they
+/// may use different services. The same holds for different `missingCodes`, and for different TLS settings or proxies: one Account
+/// may trust what the other does not.
 pub(super) fn session_key(spec: &AccountSpec, credentials: &ServiceCredentials) -> [u8; 32] {
     let ServiceCredentials { token, tls } = credentials;
     let proxy = spec.proxy.as_ref().map(|proxy| proxy.url.as_bytes());
@@ -23,12 +25,13 @@ pub(super) fn session_key(spec: &AccountSpec, credentials: &ServiceCredentials) 
     ])
 }
 
-/// The service applies its limit per token, regardless of the paths and codes that an Account names.
+/// The key of a session's request limit. Sessions with the same key share one limit: the service applies its limit per token,
+/// regardless of the other settings of an Account.
 pub(super) fn limiter_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
     digest(&[endpoint(spec).as_bytes(), token.expose_secret().as_bytes()])
 }
 
-/// One digest of several parts; their boundaries are part of it.
+/// One digest of several parts. It covers their boundaries, too.
 pub(super) fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,5 +1,6 @@
-//! Sessions with services. All Accounts that name one (endpoint, token) share its client, request limit, inventory and catalog;
-//! each has an account session of its own in it.
+//! Sessions with services. Accounts with the same endpoint, token and connection settings share one session, with its client,
+//! inventory and catalog; each has an account session of its own in it. All Accounts with one endpoint and token share a request
+//! limit.
 //!
 //! A token exists in memory only while an account session uses it. A new version of its Secret makes the operator read it again.
 
@@ -77,8 +78,9 @@ struct Inner {
 
 impl Sessions {
     /// No sessions yet, for the Accounts of this shard. `cluster` salts the credentials of records. `wake` is called with the
-    /// UID of an Instance whose server changed in a listing, for which the quota has a place, or that has a slot for calls.
-    /// `on_doubt` is called with each Account that should be reconciled because its calls failed in a way that may make it unusable.
+    /// UID of an Instance that should be reconciled: because of a listing, or because quota or a slot for calls may be free for
+    /// it. `on_doubt` is called with each Account that should be reconciled: its calls failed in a way that may make it
+    /// unusable.
     pub fn new(
         (cluster, shard): (String, Shard),
         http: Http,
@@ -127,7 +129,7 @@ impl Sessions {
         }
     }
 
-    /// Drops the account sessions of deleted Accounts that no Instance needs, and their tokens.
+    /// Drops the account sessions of deleted Accounts that no Instance needs, and with them their tokens.
     pub fn sweep(&self, needed: impl Fn(&ObjectKey) -> bool) {
         let is_gone = |known: &KnownAccount| matches!(known.state, AccountState::NotFound);
         let mut unneeded: Vec<ObjectKey> = {
@@ -142,7 +144,7 @@ impl Sessions {
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
-    /// The owner of each server, and the limits of the Accounts.
+    /// The owner of each server, and the use of the limits of each Account.
     pub fn owners(&self) -> &Owners {
         &self.inner.owners
     }
@@ -176,12 +178,12 @@ impl Sessions {
         let (spec, credentials) = &*account_session.source;
         if let Err(error) = copies.write(account, spec, credentials).await {
             let (namespace, name) = (&account.namespace, &account.name);
-            tracing::warn!(namespace, name, %error, "the token has no copy: until it has, do not delete the namespace");
+            tracing::warn!(namespace, name, %error, "the token has no current copy: until it has, do not delete the namespace");
         }
     }
 
-    /// Reads the copies of one namespace, or of all, and returns their Accounts. An Account that is gone or has no token gets an
-    /// account session for deletions again.
+    /// Reads the copies of one namespace, or of all, and returns their Accounts. An Account without an account session for
+    /// deletions gets one.
     ///
     /// # Errors
     /// The copies could not be read.
@@ -284,7 +286,7 @@ impl Sessions {
         (!newest_is_refused || !is_newest).then(|| last.clone())
     }
 
-    /// An Instance is finalized. If a server with its marker shows up later, the session of the Account that lists it releases it.
+    /// An Instance is finalized. If a listing shows a server with its marker later, the Account controller releases that server.
     pub fn add_tombstone(
         &self,
         account: &ObjectKey,
@@ -301,7 +303,7 @@ impl Sessions {
         }
     }
 
-    /// An Instance has no usable Account for now, so no operation on its server is in progress.
+    /// An Instance has no usable Account for now: it leaves the queue for calls, and needs only the regular listings.
     pub fn expect_no_change(&self, subject: &InstanceUid) {
         for session in self.sessions() {
             session.slots.leave(subject);
@@ -315,7 +317,7 @@ impl Sessions {
         self.inner.owners.gone(subject)
     }
 
-    /// The listings of all sessions, except the one with this number, stop looking for the server of an Instance.
+    /// An Instance leaves the listings and the queue for calls of all sessions, except the one with this number.
     pub fn leave(&self, subject: &InstanceUid, except: Option<u64>) {
         for session in self.sessions() {
             if Some(session.number) != except {

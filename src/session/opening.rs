@@ -22,11 +22,11 @@ use std::time::Duration;
 pub(super) type OnDoubt = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
-    /// Makes a new account session for an Account, without installing it. Accounts with the same endpoint, token and paths share
-    /// one session. All Accounts with one endpoint and token share the request limits, which are those of the latest caller.
+    /// Makes a new account session for an Account, without installing it. Accounts with the same `session_key` share one session.
+    /// All Accounts with one endpoint and token share the request limits: those in the spec of the latest call count.
     ///
     /// # Errors
-    /// The endpoint or a path is malformed, or the endpoint is not allowed.
+    /// No client can be made from the Account: see [`BuildError`].
     pub fn account_session(
         &self,
         account: &ObjectKey,
@@ -80,7 +80,7 @@ impl Sessions {
         Destination::of(spec)
     }
 
-    /// From here on records of an earlier version, whose credentials were made with this key, count as those of this version.
+    /// From here on the credentials in records of an earlier version, which were made with this key, are compared like new ones.
     /// Call it before the first account session is made.
     pub fn compare_former(&self, key: FormerKey) {
         // Set once, before the first use.
@@ -110,7 +110,8 @@ impl Sessions {
         RateLimiter::new(limits(spec)).with_observer(waits)
     }
 
-    /// Memory for the session's answers is accounted to `namespace`, even if Accounts of other namespaces share the session later.
+    /// The open session of these Accounts, or a new one. Memory for its answers is accounted to `namespace`, even if Accounts of
+    /// other namespaces share the session later.
     fn session(
         &self,
         namespace: &str,
@@ -124,14 +125,14 @@ impl Sessions {
             return Ok(session);
         }
         let paths = Paths::resolve(&spec.paths)?;
-        let shared = limiter_key(spec, token);
+        let limiter_key = limiter_key(spec, token);
         let others = open.values().filter_map(Weak::upgrade);
-        // Capture only the callback: the sessions hold this one, so capturing them would be a cycle.
+        // Capture only the callback: with `Sessions`, which hold this closure's owner, the references would form a cycle.
         let woken = self.inner.wake.clone();
         let admit = move |subject| woken(subject, Some(Priority::Admitted));
         let (limiter, slots) = others
             .into_iter()
-            .find(|session| session.limiter_key == shared)
+            .find(|session| session.limiter_key == limiter_key)
             .map_or_else(
                 || (self.limiter(spec), CallSlots::new(limits(spec), admit)),
                 |session| (session.client.limiter().clone(), session.slots.clone()),
@@ -143,7 +144,7 @@ impl Sessions {
             metrics.call_duration.observe([operation], took);
         });
         let client = Client::new(
-            self.inner.http.by(tls::route(spec, tls)),
+            self.inner.http.with_route(tls::route(spec, tls)),
             &spec.endpoint,
             token.clone(),
             paths,
@@ -166,7 +167,7 @@ impl Sessions {
         });
         let session = Arc::new(Session {
             number,
-            limiter_key: shared,
+            limiter_key,
             catalog: Catalog::new(client.clone()),
             client,
             inventory,

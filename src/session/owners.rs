@@ -71,8 +71,8 @@ pub struct OwnershipClaim {
     pub claimant: ObjectKey,
     pub account: ObjectKey,
     pub credential: Option<Arc<str>>,
-    /// The claimant has a better right than an Instance with this UID that imported the server: it bought the server, or imported it
-    /// and its UID sorts first.
+    /// The claimant has a better right than the importing Instance for which the claims were looked up: the claimant bought the
+    /// server, or imported it and has the UID that sorts first.
     pub is_better: bool,
 }
 
@@ -105,7 +105,7 @@ impl Owners {
             is_detached: former.as_ref().is_some_and(|former| former.is_detached),
         };
         if let Some(recorded) = &mut owner.recorded {
-            // Ten thousand Instances of an Account share one key.
+            // Up to ten thousand Instances of an Account share one allocation of its key.
             let mut known = state.with(Property::Account(recorded.account.clone()));
             let known = known.find_map(|(_, owner)| owner.account());
             recorded.account = known.unwrap_or(&recorded.account).clone();
@@ -117,7 +117,7 @@ impl Owners {
         self.wake_waiting(state, freed);
     }
 
-    /// The record of an object, if it is valid for it.
+    /// The record in an object's annotation, if it is valid for that object.
     fn record(
         &self,
         key: &ObjectKey,
@@ -142,14 +142,15 @@ impl Owners {
         former
     }
 
-    /// A place of this Account became free: some Instances that wait for one check again.
+    /// Quota of this Account became free: some of the Instances that wait for it check again.
     pub(super) fn wake_waiting(&self, state: MutexGuard<'_, State>, account: Option<ObjectKey>) {
         let woken = account.map(|account| state.admissions.next_waiting(&account));
         drop(state);
         woken.into_iter().flatten().for_each(&*self.0.wake);
     }
 
-    /// Whether this process removed the finalizer of an Instance, or is about to. It leaves no server behind without its user's will.
+    /// Notes whether this process removed the finalizer of an Instance, or is about to. Then a server that remains is no orphan:
+    /// the user keeps it.
     pub fn set_detached(&self, uid: &str, is_detached: bool) {
         if let Some(owner) = self.lock().all.get_mut(uid) {
             owner.is_detached = is_detached;
@@ -165,7 +166,8 @@ impl Owners {
         self.lock().has_listed_all
     }
 
-    /// The Instance that has a server on record or owns the marker in its name.
+    /// The Instance that has a server on record or owns the marker in the server's name; of several, the one whose UID sorts
+    /// first.
     pub fn owner(&self, id: &ServerId, marker: Option<&Marker>) -> Option<ObjectKey> {
         let state = self.lock();
         let bearing = marker.cloned().map(Property::Marker);
@@ -178,7 +180,7 @@ impl Owners {
         owner.map(|(_, owner)| owner.key.clone())
     }
 
-    /// Whether an Instance has this server on record or owns the marker in its name.
+    /// Whether an Instance has this server on record or owns the marker in the server's name.
     pub fn owns(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
         self.owner(id, marker).is_some()
     }

@@ -2,11 +2,12 @@
 //!
 //! An Instance counts from its first record on, which [`Owners`] knows from the watch, so a restart loses none of them. In
 //! addition the intents count that this process is about to write, and the creates of the last minute, which a restart forgets.
-//! All are checked under one lock right before the intent, and again before a call that is repeated under the same intent, so that
-//! two reconciles cannot both use the last place. The intents of another process are unknown here; the Lease makes sure that only
-//! one process acts on the namespaces of a shard.
+//! Both limits are checked under one lock right before the intent, and again before a call that is repeated under the same
+//! intent, so that two reconciles cannot both use the last free quota. The intents of another process are unknown here; the
+//! Lease makes sure that only one process acts on the namespaces of a shard.
 //!
-//! The Instances that wait have no order: each checks again after a while, and a few are woken when one of the Account goes.
+//! The Instances that wait have no order: each checks again after a while, and a few are woken when an Instance of the Account no
+//! longer counts.
 
 use super::admissions::{Limit, Pending, is_recent};
 use super::owners::{Owners, State};
@@ -18,8 +19,8 @@ use crate::runtime::watch::ObjectKey;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The shortest pause before a waiting Instance checks again; the longest is twice that. Ten thousand that wait then take a few
-/// hundred reconciles a second, which call and write nothing.
+/// The shortest pause before a waiting Instance checks again; the longest is twice that. Ten thousand waiting Instances then
+/// take a few hundred reconciles a second, which call and write nothing.
 const RECHECK_AFTER: Duration = Duration::from_secs(30);
 
 /// How many servers an Account may have, and how many it may create per minute.
@@ -36,7 +37,7 @@ pub struct AccountLimits {
 pub enum QuotaState {
     #[default]
     Free,
-    /// The limit, and when to check again.
+    /// The limit, its value, and the pause before the next check.
     Reached(Limit, usize, Duration),
 }
 
@@ -45,7 +46,7 @@ pub enum QuotaState {
 pub struct Usage {
     /// Instances on record or about to be.
     pub instances: usize,
-    /// Servers that were bought within the last minute.
+    /// Creates of the last minute, without those that certainly bought nothing.
     pub creates: usize,
     /// The names of the waiting Instances, each with its limit, in no particular order.
     pub waiting: Vec<(String, Limit)>,
@@ -57,8 +58,8 @@ impl Owners {
         self.lock().check(uid, account, limits)
     }
 
-    /// Checks the same and takes a place and a create, if the limits allow it. Call it for each create, right before its intent, or
-    /// before its call if the intent stands already.
+    /// Checks as [`Self::check`], and counts the Instance and a create if the limits allow both and the Instance exists. Returns
+    /// whether it did. Call it for each create, right before its intent, or before its call if the intent stands already.
     pub fn admit(&self, uid: &str, account: &ObjectKey, limits: AccountLimits) -> bool {
         let mut state = self.lock();
         let is_free = state.check(uid, account, limits) == QuotaState::Free;
@@ -69,7 +70,7 @@ impl Owners {
         creates.retain(|(at, _)| is_recent(*at));
         creates.push_back((Instant::now(), shared(uid)));
         state.admissions.begin(uid, account, None);
-        state.end_admission(uid); // an Instance on record has a place already
+        state.end_admission(uid); // an Instance on record counts already
         true
     }
 
@@ -95,14 +96,14 @@ impl Owners {
         self.wake_waiting(state, pending.map(|pending| pending.account));
     }
 
-    /// The create of this Instance that was admitted since then certainly bought nothing, and does not count.
+    /// The create of this Instance that was admitted after `since` certainly bought nothing, and does not count.
     pub fn bought_nothing(&self, uid: &str, since: Instant) {
         for creates in self.lock().admissions.creates.values_mut() {
             creates.retain(|(at, other)| **other != *uid || *at < since);
         }
     }
 
-    /// This limit, if any, is what the Instance waits for.
+    /// Notes the limit that the Instance waits for, if any.
     pub fn set_waiting(&self, uid: &str, account: &ObjectKey, limit: Option<Limit>) {
         let mut state = self.lock();
         match limit.filter(|_| state.all.contains_key(uid)) {
@@ -134,7 +135,7 @@ impl Owners {
 impl State {
     fn check(&self, uid: &str, account: &ObjectKey, limits: AccountLimits) -> QuotaState {
         let again = RECHECK_AFTER.mul_f64(1.5 + 0.5 * chance::share());
-        // An Instance that counts already keeps its place, even if the limit was lowered since.
+        // An Instance that counts already may go on, even if the limit on Instances was lowered since.
         let counts =
             self.admissions.pending.contains_key(uid) || self.is_on_record(uid, account, None);
         if let Some(allowed) = limits.instances.filter(|_| !counts)

@@ -34,16 +34,16 @@ impl ReconcileSession {
         }
     }
 
-    /// Whether this reconcile may call the service. Check it before remembering anything about the call: if the answer is no, the
-    /// reconcile must behave as if the call were not due yet.
+    /// Whether this reconcile may call the service; requests a slot if necessary. Check it before remembering anything about the
+    /// call: without a slot, the reconcile must behave as if the call were not due yet.
     pub fn may_call(&self, priority: CallPriority) -> bool {
         let mut state = self.slot();
-        let is_new = match *state {
+        let must_ask = match *state {
             SlotState::NotRequested => true,
             SlotState::Waiting(former) => priority < former,
             SlotState::Held { .. } => false,
         };
-        if is_new {
+        if must_ask {
             let slot = self.shared.slots.ask(&self.subject, priority);
             *state = slot.map_or(SlotState::Waiting(priority), |_slot| SlotState::Held {
                 _slot,

@@ -1,3 +1,5 @@
+//! The versions of Secrets, as the watches show them, and the reading of a Secret.
+
 use crate::api::valid::{self, NoName};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
@@ -30,14 +32,15 @@ struct Versions {
 struct SecretVersion {
     /// UID and resourceVersion.
     text: String,
-    /// Whether an older version of the operator wrote it, without a marker.
+    /// Whether it has the operator's label, but not that of the marker: an older version of the operator wrote it, or another
+    /// writer removed the label.
     lacks_marker: bool,
     /// Only the answer to our own write showed it: the other objects that refer to the Secret are woken once a watch shows it.
     is_unwatched: bool,
 }
 
 impl SecretVersions {
-    /// Records an event of the watch. Returns whether the watch shows it for the first time: a list repeats what is known.
+    /// Records an event of the watch. Returns whether the event shows anything new to the watch: a list repeats known versions.
     pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.lock();
         versions.newest = versions.newest.max(number(&notice.version));
@@ -49,7 +52,8 @@ impl SecretVersions {
             }
             Change::Listed | Change::Applied => {
                 let text = version(&notice.uid, &notice.version);
-                // If a policy removes the label from Secrets that the operator wrote, the operator does not add it again.
+                // An admission policy may have removed the marker's label from our own write. This version still counts as marked,
+                // or the operator would write the label again endlessly.
                 if let Some(known) = known.filter(|known| known.text == text) {
                     return std::mem::take(&mut known.is_unwatched);
                 }
@@ -65,7 +69,7 @@ impl SecretVersions {
     }
 
     /// Records the version in the answer to our own write, without waiting for the watch.
-    pub fn wrote(&self, secret: ObjectKey, uid: &str, resource_version: &str) {
+    pub fn note_own_write(&self, secret: ObjectKey, uid: &str, resource_version: &str) {
         let mut versions = self.lock();
         // The watch may be ahead of the answer: it already delivered a later write, or the deletion. If the newest version comes
         // from the watch of another namespace that is further ahead, the watch of this one follows a moment later.
@@ -90,7 +94,7 @@ impl SecretVersions {
         Some(self.lock().by_secret.get(secret)?.text.clone())
     }
 
-    /// Whether an older version of the operator wrote the Secret, without a marker.
+    /// Whether the Secret has the operator's label, but not that of the marker.
     pub fn is_unmarked(&self, secret: &ObjectKey) -> bool {
         let versions = self.lock();
         let known = versions.by_secret.get(secret);
@@ -115,7 +119,8 @@ pub(super) fn version(uid: &str, resource_version: &str) -> String {
 pub enum SecretProblem {
     #[error("Secret {0} does not exist")]
     NoSecret(String),
-    /// No Secret can have this name. It comes from an object that is older than the schema's rule, or from a manifest.
+    /// No object can have this name. Only an object that is older than the schema's rule, or a manifest that the plugin reads,
+    /// names such a Secret.
     #[error(transparent)]
     NoName(NoName),
     /// The Secret has no such key.
@@ -136,7 +141,7 @@ pub enum SecretProblem {
 pub struct Content {
     pub uid: String,
     pub resource_version: String,
-    pub kind: String,
+    pub type_: String,
     pub owners: Vec<OwnerReference>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -152,7 +157,7 @@ impl Content {
         Self {
             uid: meta.uid.unwrap_or_default(),
             resource_version: meta.resource_version.unwrap_or_default(),
-            kind: secret.type_.take().unwrap_or_default(),
+            type_: secret.type_.take().unwrap_or_default(),
             owners: meta.owner_references.unwrap_or_default(),
             labels: meta.labels.unwrap_or_default(),
             annotations: meta.annotations.unwrap_or_default(),
@@ -203,7 +208,7 @@ impl Content {
 /// Reads a Secret.
 ///
 /// # Errors
-/// The Secret does not exist or could not be read.
+/// The Secret cannot exist, does not exist, or could not be read.
 pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Content, SecretProblem> {
     valid::object_name(name).map_err(SecretProblem::NoName)?;
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
@@ -248,7 +253,7 @@ mod tests {
             shows("4", &[SECRET_ROLE]),
             "another writer removed the marker"
         );
-        versions.wrote(key.clone(), "u1", "5");
+        versions.note_own_write(key.clone(), "u1", "5");
         assert!(!versions.is_unmarked(&key));
         assert!(!shows("5", &[SECRET_ROLE]), "a policy removed the marker");
     }
@@ -266,7 +271,7 @@ mod tests {
             };
             versions.note(&Notice::of(&meta, change))
         };
-        versions.wrote(key.clone(), "u1", "9");
+        versions.note_own_write(key.clone(), "u1", "9");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/9"));
         assert!(shows("u1", "9", Change::Applied), "others must hear of it");
         assert!(
@@ -274,14 +279,14 @@ mod tests {
             "a list repeats what is known"
         );
         assert!(shows("u1", "11", Change::Applied));
-        versions.wrote(key.clone(), "u1", "10");
+        versions.note_own_write(key.clone(), "u1", "10");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/11"));
-        versions.wrote(key.clone(), "u2", "12");
+        versions.note_own_write(key.clone(), "u2", "12");
         assert_eq!(versions.of(&key).as_deref(), Some("u2/12"), "created again");
         // Created and deleted while the answer to the write was on its way.
         shows("u3", "14", Change::Applied);
         shows("u3", "", Change::Gone);
-        versions.wrote(key.clone(), "u3", "14");
+        versions.note_own_write(key.clone(), "u3", "14");
         assert_eq!(versions.of(&key), None);
     }
 }

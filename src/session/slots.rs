@@ -1,9 +1,9 @@
 //! The slots for calls to the service of one (endpoint, token), and the Instances that wait for one.
 //!
-//! A reconcile that needs the service takes a slot and keeps it until it ends. There are more slots than calls may be in
-//! flight (`SPARE`). If none is free, the reconcile ends, and the name of its object waits, which holds no resource that others need. A slot
-//! that becomes free is not reserved: the first objects that may use it are woken and ask again. A service that is slow or never
-//! answers thus costs its own Account a few slots and a few bytes for each waiting object, and does not slow other Accounts.
+//! A reconcile that needs the service takes a slot and keeps it until the reconcile ends. There are more slots than calls may be
+//! in flight (`SPARE`). If none is free, the reconcile ends, and only the UID of its object stays in the queue. A slot that
+//! becomes free is not reserved: the first objects that may use it are woken and ask again. A service that is slow or never
+//! answers thus costs its own Accounts a few slots and a few bytes for each waiting object, and does not slow other Accounts.
 
 use crate::cloud::{CallPriority, Limits};
 use crate::inventory::InstanceUid;
@@ -44,7 +44,7 @@ struct State {
 /// The priority of a waiting object, and a number that grows with arrival.
 type Position = (CallPriority, u64);
 
-/// Permission to call the service. Dropping it wakes the next object that waits.
+/// Permission to call the service. Dropping it wakes the next waiting objects.
 #[must_use = "a slot is given up when it is dropped"]
 pub struct Slot {
     slots: CallSlots,
@@ -63,7 +63,7 @@ impl CallSlots {
         }))
     }
 
-    /// Replaces the number of slots by what these limits can use.
+    /// Replaces the number of slots by the number for these limits.
     pub fn set_limits(&self, limits: Limits) {
         self.lock().slots = slots_for(limits);
         self.wake_next();
@@ -75,7 +75,7 @@ impl CallSlots {
         let mut state = self.lock();
         let former = state.positions.get(subject).map(|(former, _)| *former);
         let priority = former.map_or(priority, |former| former.min(priority));
-        if state.has_room(&state.held, priority) {
+        if state.has_slot(&state.held, priority) {
             state.forget(subject);
             state.held[priority as usize] += 1;
             return Some(Slot {
@@ -93,7 +93,7 @@ impl CallSlots {
         None
     }
 
-    /// The subject needs no slot any more.
+    /// Removes the subject from the queue.
     pub fn leave(&self, subject: &InstanceUid) {
         let has_waited = self.lock().forget(subject);
         if has_waited {
@@ -101,6 +101,7 @@ impl CallSlots {
         }
     }
 
+    /// How many reconciles may hold a slot.
     pub fn number(&self) -> usize {
         self.lock().slots
     }
@@ -111,9 +112,9 @@ impl CallSlots {
             let state = self.lock();
             let mut held = state.held;
             let next = state.waiting.iter().filter(|((priority, _), _)| {
-                let has_room = state.has_room(&held, *priority);
-                held[*priority as usize] += usize::from(has_room);
-                has_room
+                let has_slot = state.has_slot(&held, *priority);
+                held[*priority as usize] += usize::from(has_slot);
+                has_slot
             });
             let next = next.take(state.free(&state.held));
             next.map(|(_, subject)| subject.clone()).collect()
@@ -137,10 +138,10 @@ impl State {
         self.slots.saturating_sub(held.iter().sum())
     }
 
-    /// Purchases may hold half of the slots. A resync gets a slot only while purchases and resyncs together hold less than half.
-    /// All calls that are not urgent may hold three quarters. The reserve lets an urgent call begin at once, and the operation
-    /// that it begins proceed.
-    fn has_room(&self, held: &[usize; PRIORITIES], priority: CallPriority) -> bool {
+    /// Whether a call of this priority gets a slot. Purchases may hold half of the slots. A resync gets a slot only while
+    /// purchases and resyncs together hold less than half. All calls that are not urgent may hold three quarters; the last
+    /// quarter lets an urgent call begin at once.
+    fn has_slot(&self, held: &[usize; PRIORITIES], priority: CallPriority) -> bool {
         let [_, purchase, operation, resync] = *held;
         let has_any = self.free(held) > 0;
         let has_most = purchase + operation + resync < (self.slots * 3 / 4).max(1);

@@ -18,7 +18,8 @@ use secrecy::ExposeSecret;
 pub(super) const CERTIFICATE: &str = "tls.crt";
 pub(super) const KEY: &str = "tls.key";
 
-/// Reads the objects that an Account's `spec.tls` names, and their versions: see [`tls_version`].
+/// Reads the objects that an Account's `spec.tls` names. Returns the settings, and the versions of the objects as
+/// [`tls_version`] does.
 ///
 /// # Errors
 /// An object is missing, does not consent, or is not usable. The message never contains the object's content.
@@ -61,8 +62,8 @@ pub async fn read_tls(
     Ok((tls, versions.join(" ")))
 }
 
-/// The versions of the objects that `spec.tls` names, as far as watches show them; None if they must be read to know. No watch
-/// covers ConfigMaps, so `bundle` is the last known version of the ConfigMap.
+/// The versions of the objects that `spec.tls` names, as watches show them; None if an object must be read to know its version. No
+/// watch covers ConfigMaps, so `bundle` is the last known version of the ConfigMap.
 pub fn tls_version(
     secrets: &SecretVersions,
     namespace: &str,
@@ -79,7 +80,7 @@ pub fn tls_version(
     Some(versions.join(" "))
 }
 
-/// The bundle's part of the version that [`read_tls`] returned.
+/// The CA bundle's part of the versions that [`read_tls`] returned.
 pub fn bundle_version(version: &str) -> &str {
     version.split(' ').next().unwrap_or_default()
 }
@@ -211,8 +212,8 @@ impl TlsPart {
     }
 }
 
-/// A Secret need not consent to be used as a CA bundle. To not reveal which keys such a Secret has, a missing key and a value
-/// that is not a certificate get the same message.
+/// A Secret need not consent to be used as a CA bundle. A missing key and a value that is not a certificate get the same
+/// message, so that no message reveals the keys of such a Secret.
 fn no_bundle_under(name: &str, key: &str) -> Problem {
     let message = format!(
         "Secret {name} holds no CA bundle under key {key}: put certificates of authorities in PEM there, at most 256 KiB"

@@ -1,8 +1,8 @@
 //! Handles the events of all watches: updates the indexes of the process and wakes the objects that an event concerns. The program
 //! and the closed loop of the tests both use it, each with its own stores and queues.
 //!
-//! A watch calls `*_shown` before the object is in the store, and the method named after the kind once it is. Accounts and Secrets are
-//! those of the shard; Instances are those of all namespaces.
+//! A watch calls `*_shown` before the object is in the store, and the method named after the kind once it is. Accounts and Secrets
+//! are those of the shard; Instances are those of all namespaces.
 
 use super::changes::Changes;
 use super::objects::Objects;
@@ -72,7 +72,7 @@ impl Feed {
         self.0.shard
     }
 
-    /// The process becomes active: nothing that it saw as a standby counts as created in its term, and waits start again.
+    /// The process becomes active: nothing that it saw as a standby counts as created in its term, and all waits begin anew.
     pub fn begin_term(&self) {
         self.0.instances.memories.begin_term();
         self.0.instances.sessions.begin_term();
@@ -130,7 +130,7 @@ impl Feed {
     }
 
     fn instance_changed(&self, notice: &Notice, version: u64) {
-        // The first event of an object is its creation, unless it is part of a listing.
+        // The first event of an object is its creation, unless it is part of an initial list.
         let is_newborn =
             notice.change == Change::Applied && version > self.0.born_after.load(Ordering::SeqCst);
         let memories = &self.0.instances.memories;
@@ -144,7 +144,7 @@ impl Feed {
         self.0.instance_changes.priority(notice);
         let owner = self.0.instances.sessions.gone(&notice.uid);
         instance::orphan::on_instance_deleted(&self.0.instances, &notice.uid, owner);
-        // The store may hold a newer object of this name by now, and its references stand here already.
+        // The store may hold a newer object of this name by now, and its references are recorded already.
         if !self.0.objects.has_instance(&notice.key) {
             self.0.references.instances_by_account.note(&notice.key, []);
             self.0.references.instances_by_secret.note(&notice.key, []);
@@ -171,7 +171,7 @@ impl Feed {
     /// A Secret appeared, changed or went: the objects that refer to it are woken, as urgently as after an edit.
     pub fn secret(&self, notice: &Notice) {
         if !self.0.instances.secrets.note(notice) {
-            return; // a listing that repeats a known version
+            return; // the version is known already, or the Secret never was
         }
         let (references, change) = (&self.0.references, Some(Priority::Change));
         for account in references.accounts_by_secret.of(&notice.key) {

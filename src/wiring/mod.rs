@@ -30,11 +30,11 @@ pub struct Process {
     /// Speaks to services.
     pub http: Http,
     pub metrics: Metrics,
-    /// The namespaces that it serves.
+    /// The namespaces on which the process acts.
     pub shard: Shard,
-    /// Its leadership.
+    /// When the process may write and call.
     pub term: Term,
-    /// The name of its Pod, for Events.
+    /// The name of the Pod, for Events.
     pub pod: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// Everything wired, and nothing known yet.
+    /// Connects everything. No object is known yet.
     pub fn new(process: Process, objects: &Arc<dyn Objects>, stop: &CancellationToken) -> Self {
         let (client, cluster, metrics) = (process.client, process.cluster, process.metrics);
         let memories = Memories::default();
@@ -60,8 +60,8 @@ impl Contexts {
                 objects.wake_account(key, None);
             }
         };
-        // A listing that shows a change wakes the Instance.
-        let on_change = {
+        // A listing that shows a change wakes the Instance, and so does a slot for calls that became free.
+        let wake = {
             let (objects, memories) = (objects.clone(), memories.clone());
             move |subject: InstanceUid, priority| {
                 if let Some(key) = memories.key_of(&subject) {
@@ -73,7 +73,7 @@ impl Contexts {
             (cluster.clone(), process.shard),
             process.http,
             metrics.clone(),
-            on_change,
+            wake,
             on_doubt.clone(),
             stop.child_token(),
         );

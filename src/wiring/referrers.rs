@@ -1,4 +1,4 @@
-//! An index of references, so that a change of an Account or a Secret costs the same in a fleet of any size.
+//! An index of references: finds the objects that refer to a changed Account or Secret without reading all objects.
 
 use crate::runtime::watch::ObjectKey;
 use std::collections::{BTreeSet, HashMap};

@@ -117,7 +117,7 @@ async fn an_uncertain_match_is_not_imported_and_nothing_is_bought_instead() {
             servers[1].id.as_str(),
         ),
         (wrong, "ImportDiffers", "spec.image.id"),
-        (large, "ImportDiffers", "asks for 2 CPU"),
+        (large, "ImportDiffers", "requests 2 CPU"),
         (filtered, "ImportDiffers", "at least 2 CPU"),
     ] {
         let name = manifest["metadata"]["name"].as_str().unwrap().to_owned();

@@ -174,7 +174,7 @@ async fn the_log_filter_changes_while_the_operator_runs() {
     std::fs::write(&file, "=,=").unwrap();
     eventually("the unreadable filter is reported", async || {
         let log = world.operator().log_text();
-        let is_reported = has_line_with(&log, "the log filter cannot be read");
+        let is_reported = has_line_with(&log, "the log filter is invalid");
         is_reported.then_some(()).ok_or(log)
     })
     .await;

@@ -145,10 +145,16 @@ fn newer_scripts() -> Vec<(&'static str, Schedule)> {
         policies(),
         vec![
             ("forced stop", forced_stop()),
-            ("reinstall with a stop", reinstall_with_a_stop()),
+            (
+                "reinstall of the same image with a stop",
+                needs_stop(Step::Reinstall(1)),
+            ),
             (
                 "reinstall with a stop, unmanaged",
-                with(json!({"powerState": "Unmanaged"}), reinstall_with_a_stop()),
+                with(
+                    json!({"powerState": "Unmanaged"}),
+                    needs_stop(Step::EditImage(1)),
+                ),
             ),
             ("by name", with(specs::by_name(), offer_image)),
         ],
@@ -249,8 +255,8 @@ fn forced_stop() -> Schedule {
 }
 
 /// The service reinstalls only stopped servers.
-fn reinstall_with_a_stop() -> Schedule {
-    let mut script = script(&[(4_000, Step::EditImage(1))]);
+fn needs_stop(reinstall: Step) -> Schedule {
+    let mut script = script(&[(4_000, reinstall)]);
     script.setting.readings.reinstall_needs_stop = true;
     script
 }

@@ -225,6 +225,14 @@ schedules! {
         one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Power, 2, After(WipeStatus(1)));
     s1_stopped_by_force_after_thirty_seconds => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().stops_in(120).at(4_000, EditImage(1));
+    s1_stopped_for_the_same_image_and_neither_the_refusal_nor_the_intent_of_the_stop_is_written => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Status, 2, LoseRequest).on(Intent, 3, LoseRequest);
+    s1_stopped_with_unmanaged_power_and_the_power_cut_is_late => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).stops_in(32).at(4_000, EditImage(1)).on(Power, 2, Late(15));
+    s1_stopped_and_deleted_under_protection => "bought 1, left 1, stopped 1; web-1 DeletionProtected":
+        one().reinstall_needs_stop().spec(json!({"deletionProtection": true})).at(4_000, EditImage(1)).on(Power, 1, After(Delete(1)));
+    s1_stopped_and_deleted_under_protection_right_before_the_start => "bought 1, left 1, erased 1, stopped 1; web-1 DeletionProtected":
+        one().reinstall_needs_stop().spec(json!({"deletionProtection": true, "powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Intent, 5, Before(Delete(1)));
     s2_restored_between_the_answer_of_the_swap_and_the_bytes => "bought 3, left 3; web-1 Available, web-2 Available, web-3 Available":
         labelled(one().at(500, Apply(2)).at(600, SnapshotEtcd).on(Intent, 1, Slow(10))).at(3_000, RestoreEtcd).at(3_100, Apply(3));
     s4_forced_away_during_its_create_and_the_receipt_is_lost => "bought 1, left 0; web-1 gone":

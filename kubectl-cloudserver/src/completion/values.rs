@@ -1,7 +1,7 @@
-//! Candidates that a cluster provides.
+//! Candidates for the values of flags and arguments, most of them from the cluster or the kubeconfig.
 //!
-//! The user waits at the keyboard and has not requested anything: values that do not arrive within [`PATIENCE`] are not offered, and
-//! no error is shown.
+//! The user waits at the keyboard and has not run a command: values that do not arrive within [`PATIENCE`] are not offered, and no
+//! error is shown.
 
 use crate::command;
 use crate::connection::ConnectionArgs;
@@ -20,11 +20,11 @@ use std::fmt::Debug;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long the user waits. A distant apiserver needs half a second for handshake and answer.
+/// The deadline for the candidates: four times the half second that a distant apiserver needs for handshake and answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// More names than a user chooses from.
-const MOST: u32 = 500;
+/// The most names that are requested and offered. No user chooses from more.
+const MAX_NAMES: u32 = 500;
 
 /// The command with candidates for the flags that choose the cluster and its objects.
 pub(super) fn offered(command: Command) -> Command {
@@ -51,7 +51,7 @@ pub(super) fn offered(command: Command) -> Command {
     command.mut_subcommands(offered)
 }
 
-/// Instances of the namespace.
+/// The Instances of the namespace.
 pub(crate) fn instances() -> ArgValueCandidates {
     listed::<Instance>(|cluster| Api::namespaced(cluster.client, &cluster.namespace))
 }
@@ -61,7 +61,7 @@ fn listed<K: Resource + Clone + DeserializeOwned + Debug + 'static>(
     api: fn(Cluster) -> Api<K>,
 ) -> ArgValueCandidates {
     from_flags(async move |flags: ClusterArgs| {
-        let page = ListParams::default().limit(MOST);
+        let page = ListParams::default().limit(MAX_NAMES);
         let listed = api(flags.connect().ok()?).list_metadata(&page).await;
         let names = listed.ok()?.items.into_iter();
         let candidates = names.map(|row| CompletionCandidate::new(row.name_any()));
@@ -77,7 +77,7 @@ fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
     })
 }
 
-/// Unowned servers, from the Account's status.
+/// The unowned servers that the Account's status names.
 pub(crate) fn unowned() -> ArgValueCandidates {
     of_account(|status| {
         let servers = status.unowned.into_iter();
@@ -87,12 +87,12 @@ pub(crate) fn unowned() -> ArgValueCandidates {
     })
 }
 
-/// Regions in which the Account's status counts servers.
+/// The regions of the zones in the Account's status.
 pub(crate) fn regions() -> ArgValueCandidates {
     of_account(|status| once_each(status.inventory.into_iter().map(|place| place.region)))
 }
 
-/// Zones in which the Account's status counts servers.
+/// The zones in the Account's status.
 pub(crate) fn zones() -> ArgValueCandidates {
     of_account(|status| once_each(status.inventory.into_iter().map(|place| place.zone)))
 }
@@ -102,6 +102,7 @@ fn once_each(codes: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     codes.into_iter().map(CompletionCandidate::new).collect()
 }
 
+/// Candidates from the Account that the flags name in the cluster, even if the command would call the service of `--endpoint`.
 fn of_account(candidates: fn(AccountStatus) -> Vec<CompletionCandidate>) -> ArgValueCandidates {
     from_flags(async move |flags: ServiceArgs| {
         let (_, account) = flags.account().await.ok()?;
@@ -114,8 +115,8 @@ pub(crate) fn usual(words: &'static [&'static str]) -> ArgValueCandidates {
     ArgValueCandidates::new(|| words.iter().map(CompletionCandidate::new).collect())
 }
 
-/// Candidates to which the flags among the words so far lead, within [`PATIENCE`]. They are read in a separate thread, since reading
-/// a file or running a credential plugin has no deadline.
+/// Candidates that are read with the flags among the words so far, within [`PATIENCE`]. A separate thread reads them, since
+/// reading a file or running a credential plugin has no deadline.
 fn from_flags<T: FromArgMatches + 'static>(
     read: impl AsyncFn(T) -> Option<Vec<CompletionCandidate>> + Copy + Send + Sync + 'static,
 ) -> ArgValueCandidates {

@@ -4,7 +4,7 @@ use http::Uri;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// The proxy to the cluster, if any: that of the kubeconfig, which `NO_PROXY` does not concern, else that of the environment.
+/// The proxy to the cluster, if any: the kubeconfig's, regardless of `NO_PROXY`, or else the environment's.
 pub(super) fn proxy_to(
     cluster: &Uri,
     of_kubeconfig: Option<&str>,
@@ -31,7 +31,7 @@ pub(super) fn proxy_to(
 /// The URL of a proxy; http if it names no scheme. It may hold a password, so no message shows it.
 fn parsed(url: &str, what: &'static str) -> Result<Uri, String> {
     let url = match url.split_once("://") {
-        // Both resolve names at the proxy; the client library knows one of them.
+        // The client library knows only socks5, with which it resolves names at the proxy, as socks5h requests.
         Some(("socks5h", rest)) => format!("socks5://{rest}"),
         Some(_) => url.to_owned(),
         None => format!("http://{url}"),
@@ -48,7 +48,7 @@ fn parsed(url: &str, what: &'static str) -> Result<Uri, String> {
     })
 }
 
-/// Whether the list of `NO_PROXY` names the cluster. The machine itself is never reached through a proxy.
+/// Whether the environment's proxy is not used: the list of `NO_PROXY` names the cluster, or the cluster is on this machine.
 fn is_direct(cluster: &Uri, list: &str) -> bool {
     let host = cluster.host().unwrap_or_default().to_lowercase();
     let host = host.trim_matches(['[', ']']);
@@ -69,7 +69,7 @@ fn is_direct(cluster: &Uri, list: &str) -> bool {
         if let Ok(named) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
             return address == Some(named);
         }
-        // A suffix that begins with a dot stands only for the hosts below it.
+        // A name that begins with a dot stands only for the hosts below it.
         let below_star = name.strip_prefix('*').filter(|rest| rest.starts_with('.'));
         let name = below_star.unwrap_or(name);
         let below = host.strip_suffix(name).filter(|_| !name.is_empty());

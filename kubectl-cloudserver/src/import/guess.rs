@@ -1,5 +1,5 @@
-//! The properties of a server that the service does not report. They are derived from those that it reports, or given by a flag,
-//! which is accepted unless a reported property contradicts it.
+//! The properties of a server that the service does not report. Each is derived from the reported properties and the offers, or a
+//! flag gives it. A flag is refused if the server or the list of offers contradicts it.
 
 use crate::offers::{Listed, choose};
 use cloud_server_operator::catalog::{self, Candidates, Choice};
@@ -9,8 +9,9 @@ use serde_json::Value;
 /// Unverified facts, for the reader of the manifest.
 type Doubts = Vec<String>;
 
-/// The package that matches the server; if several match, the smallest, as for a filter in a spec. A package that a flag names is
-/// accepted if CPU and memory match: disk or traffic may have grown since the purchase.
+/// The package that matches the server; if several match, the smallest, as for a filter in a spec. A package on sale that a flag
+/// names is accepted if CPU and memory match: disk or traffic may have grown since the purchase. A package that is not on sale is
+/// accepted only if no package on sale matches, or if the list may be incomplete.
 pub(super) fn package(
     listed: &Listed,
     named: Option<&str>,
@@ -43,12 +44,12 @@ pub(super) fn package(
                 ));
             }
             None => doubts.push(format!(
-                "package {code} has other disks or traffic than server {id}: whether it was bought with it cannot be checked"
+                "package {code} may not be that of server {id}: they differ in disks, traffic, bandwidth or charge mode"
             )),
         },
-        // A package that is no longer sold leaves the list; the server may be from that time.
+        // The list has only packages on sale, and the server may have been bought with one that is no longer sold.
         None if alike.is_empty() || listed.doubt.is_some() => doubts.push(format!(
-            "package {code} is not on sale in {place}: whether server {id} was bought with it cannot be checked"
+            "the service does not list package {code} in {place}: whether server {id} was bought with it cannot be checked"
         )),
         None => {
             return Err(format!(
@@ -59,8 +60,7 @@ pub(super) fn package(
     Ok(code.to_owned())
 }
 
-/// Whether a server of this package would match this one, in the properties that both report; a missing data disk counts as
-/// none.
+/// Whether the server matches this package in the properties that both report; a missing data disk counts as none.
 fn is_like(row: &Offer, detail: &Detail) -> bool {
     let has = |field: &str| detail.fields.get(field).and_then(Value::as_u64);
     let same = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;
@@ -94,7 +94,7 @@ pub(super) fn firewall(
     match (listed.rows.as_slice(), listed.doubt) {
         ([Offer { id: only, .. }], doubt) => {
             doubts.extend(doubt.map(|why| {
-                format!("security group {only} may not be the only one in region {region}: {why}")
+                format!("security group {only} may not be the only one in region {region}, since the list may be incomplete: {why}")
             }));
             Ok(Some(only.clone()))
         }
@@ -103,14 +103,14 @@ pub(super) fn firewall(
             "no security group of region {region} could be read: name the server's with --firewall ID"
         )),
         _ => Err(format!(
-            "the service does not report the security group of a server, and region {region} has several: name the server's \
-             with --firewall, or write the manifest without spec.firewall if the server has none: {}",
+            "the service does not report the security group of a server, and region {region} has several ({}): name the \
+             server's with --firewall, or write the manifest without spec.firewall if the server has none",
             Candidates::of(listed.rows.iter().map(Offer::named))
         )),
     }
 }
 
-/// Checks that the service lists the identifier that a flag names.
+/// Checks that the service lists the identifier that a flag names. If the list may be incomplete, a missing one is only a doubt.
 pub(super) fn check(
     flag: &str,
     what: &str,
@@ -123,7 +123,7 @@ pub(super) fn check(
         (Choice::One(_), _) => Ok(()),
         (Choice::Many(_) | Choice::None(_), Some(why)) => {
             doubts.push(format!(
-                "{flag} {id}: it is unknown whether the service has it: {why}"
+                "{flag} {id}: the list of the service does not show it, but may be incomplete: {why}"
             ));
             Ok(())
         }
@@ -203,7 +203,7 @@ mod tests {
                 assert!(why.contains(word), "{word}: {why}");
             }
         }
-        // Its disk or traffic grew since the purchase: no package is like it now, and the named one may be right.
+        // The server's disk or traffic grew since the purchase: no package matches now, and the named one may be right.
         let grown = |fields: Value| {
             let detail = Detail {
                 id: ServerId::from("ecs-1"),
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(
                 doubts,
                 [
-                    "package small has other disks or traffic than server ecs-1: whether it was bought with it cannot be checked"
+                    "package small may not be that of server ecs-1: they differ in disks, traffic, bandwidth or charge mode"
                 ]
             );
         }

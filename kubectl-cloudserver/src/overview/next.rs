@@ -6,14 +6,15 @@ use cloud_server_operator::api::conditions::{READY, Reason, SYNCED};
 use cloud_server_operator::api::{Instance, InstanceStatus, Operation};
 use jiff::Timestamp;
 
-/// The same as `NOT_OBSERVED`, with the remedy.
+/// The text for an Instance without a condition Ready, with the remedy.
 pub(super) const NEVER_OBSERVED: &str = "The operator has not reported anything about it yet. If this lasts, check that an operator runs and watches this namespace.";
 const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit or the deletion yet. If this lasts, check that an operator \
      runs and watches this namespace.";
-/// The texts for a reason of a newer operator.
+/// The texts for a reason that this version does not know, since a newer operator wrote it.
 const READ_READY: &str = "Read the message of the condition Ready.";
 const READ_SYNCED: &str = "read the message of the condition Synced.";
-/// A user must not delete an Instance before it is certain that its server is gone.
+/// Replaces the remedy of `ServerMissing` while the operator does not know whether the server is gone: that remedy lets the user
+/// delete the Instance.
 const EXISTENCE_UNKNOWN: &str = "Wait: the operator does not know yet whether the server exists.";
 
 /// The description of the next step.
@@ -42,14 +43,15 @@ pub(super) fn next(
         .to_owned()
 }
 
-/// The text for a Ready Instance. If the service rejects the token of its Account, an edit would have to wait for a user.
+/// The text for a Ready Instance without an open operation. While it is not Synced, for example since the service rejects its
+/// Account's token, an edit would have to wait for the same remedy.
 fn idle(status: &InstanceStatus) -> String {
     let synced = condition(&status.conditions, SYNCED).filter(|synced| synced.status == "False");
     let Some(synced) = synced else {
         return "Nothing, until the spec, a Secret or the server changes.".to_owned();
     };
     let remedy = Reason::of(&synced.reason).map_or(READ_SYNCED, Reason::remedy);
-    format!("Nothing; a change would have to wait, too: {remedy}")
+    format!("Nothing now, but an edit would have to wait: {remedy}")
 }
 
 /// The known facts of an open operation.

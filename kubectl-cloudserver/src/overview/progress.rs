@@ -28,13 +28,14 @@ impl Durations {
         all
     }
 
-    /// The median duration; none if no operation of this verb has succeeded yet.
+    /// The median duration; none if the histories have no successful operation of this verb.
     pub(super) fn usual(&self, verb: Verb) -> Option<SignedDuration> {
         let took = self.0.get(&verb)?;
         took.get(took.len() / 2).copied()
     }
 
-    /// A bar and the expected remaining time. Without earlier durations, the time since the start.
+    /// A bar and the expected remaining time, or the time since the start once that exceeds the usual duration. Without earlier
+    /// durations, only the time since the start.
     pub(super) fn progress(&self, operation: &Operation, now: Timestamp) -> String {
         // The cluster's clock may be ahead of ours.
         let runs = now

@@ -4,7 +4,7 @@ use cloud_server_operator::api::conditions::{READY, STALLED};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
-/// The text for an object without a status.
+/// The text for an object without a condition Ready.
 pub(super) const NOT_OBSERVED: &str = "not observed yet";
 
 /// The readiness of an object, in a word or two. A status describes the spec of its generation: nothing is known about a newer one.

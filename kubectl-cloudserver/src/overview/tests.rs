@@ -221,7 +221,7 @@ fn a_problem_of_an_account_is_shown_also_for_its_ready_instances() {
     assert!(tree.contains(line), "{tree}");
     let text = describe::describe(&instance, &Durations::default(), now());
     let remedy = Reason::TokenRefused.remedy();
-    let next = format!("Next step\n  Nothing; a change would have to wait, too: {remedy}\n");
+    let next = format!("Next step\n  Nothing now, but an edit would have to wait: {remedy}\n");
     assert!(text.contains(&next), "{text}");
 }
 

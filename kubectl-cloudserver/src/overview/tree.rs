@@ -117,7 +117,7 @@ fn not_ready(conditions: &[Condition], is_current: bool) -> Option<String> {
     ready.map(|ready| ready.message.clone())
 }
 
-/// The use of a limit, if there is one.
+/// The use of a limit, if it is set.
 fn used(what: &str, limit: &LimitUse) -> Option<String> {
     let allowed = limit.allowed?;
     Some(format!("{} of {allowed} {what}", limit.used))

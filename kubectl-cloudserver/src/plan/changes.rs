@@ -15,7 +15,7 @@ pub(super) struct Change {
     pub(super) to: Value,
 }
 
-/// The changes in spec, labels and annotations.
+/// The changes in spec, labels and annotations, except in the annotation with the last applied manifest.
 pub(super) fn changes(from: &Value, to: &Value) -> Vec<Change> {
     let mut all = Vec::new();
     for part in ["spec", "metadata.labels", "metadata.annotations"] {
@@ -24,8 +24,8 @@ pub(super) fn changes(from: &Value, to: &Value) -> Vec<Change> {
         let [from, to] = [from, to].map(|object| object.pointer(&pointer).unwrap_or(&empty));
         compare(part, from, to, &mut all);
     }
-    let own = format!("metadata.annotations.{LAST_APPLIED}");
-    all.retain(|change| change.field != own);
+    let last_applied = format!("metadata.annotations.{LAST_APPLIED}");
+    all.retain(|change| change.field != last_applied);
     all
 }
 

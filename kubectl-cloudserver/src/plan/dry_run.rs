@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// The field manager of client-side `kubectl apply`.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 
-/// The request in messages.
+/// The name of the dry run in errors.
 const DRY_RUN: &str = "make a dry run of the change";
 
 /// Part of the apiserver's message if a server-side apply does not match the schema.
@@ -56,7 +56,7 @@ pub(super) async fn dry_run(
     let changes = changes(&now, &then);
     let object = serde_json::from_value(then).map_err(|error| {
         let why = format!(
-            "this version cannot read the Instance as it would be: {error}: use the version of the installed definition"
+            "this version cannot read the resulting Instance: {error}: use the version of the installed CustomResourceDefinition"
         );
         Finding::of(Effect::Unknown, why)
     })?;
@@ -91,7 +91,7 @@ fn check<'a>(
     }
 }
 
-/// Whether kubectl applied the object client-side, and this manager never applied it server-side.
+/// Whether kubectl applied the object client-side, and this manager owns no field by a server-side apply.
 fn is_client_side(live: &DynamicObject, manager: &str) -> bool {
     let managers = live.metadata.managed_fields.iter().flatten();
     let mut applied = managers.filter(|entry| entry.operation.as_deref() == Some("Apply"));
@@ -99,8 +99,8 @@ fn is_client_side(live: &DynamicObject, manager: &str) -> bool {
     !by_manager && live.annotations().contains_key(LAST_APPLIED)
 }
 
-/// Client-side, as `kubectl apply`: a merge patch from the last applied manifest and the new one. A value that the object has
-/// already changes nothing.
+/// Client-side, as `kubectl apply`: a merge patch from the last applied manifest and the new one. Unlike kubectl's, the patch also
+/// contains the values that the object already has; they change nothing.
 async fn client_side(
     api: &Api<DynamicObject>,
     live: &DynamicObject,
@@ -123,7 +123,8 @@ async fn client_side(
     call(DRY_RUN, api.patch(name, &params, &patch)).await
 }
 
-/// Server-side, as `kubectl apply --server-side`. If other managers own fields, the result is the one of a forced apply.
+/// Server-side, as `kubectl apply --server-side`. If other managers own fields that the manifest changes, the result is that of a
+/// forced apply.
 async fn server_side(
     api: &Api<DynamicObject>,
     manifest: &Manifest,
@@ -141,8 +142,8 @@ async fn server_side(
     match apply(&params).await {
         Err(KubeError::Refused { status, .. }) if status.code == 409 => {
             notes.push(format!(
-                "others manage fields of it ({}): the plan shows the result of --force-conflicts; name the manager that applies it with \
-                 --field-manager",
+                "other managers own fields of the manifest ({}): the plan shows the result of --force-conflicts; if one of them \
+                 applies the manifest, name it with --field-manager",
                 status.message.replace('\n', " ")
             ));
             apply(&params.force()).await
@@ -161,8 +162,8 @@ fn not_applied(cluster: &Cluster, error: &KubeError, namespace: &str) -> Finding
             "{message}: create namespace {namespace} first, and install the CustomResourceDefinitions (`crds`)"
         )),
         403 if is_forbidden(message) => refused(format!(
-            "{message}: have yourself allowed to patch Instances there, and to create those that are new; a dry run needs the same \
-             rights as applying, and writes nothing"
+            "{message}: have yourself allowed to patch Instances in this namespace, and to create new ones; a dry run needs the \
+             same rights as applying, and writes nothing"
         )),
         400 | 401 | 403 | 409 | 413 | 422 => refused(without_the_object(message).to_owned()),
         // The apiserver reports a field that the schema does not know as an internal error (500).
@@ -171,7 +172,7 @@ fn not_applied(cluster: &Cluster, error: &KubeError, namespace: &str) -> Finding
     }
 }
 
-/// The reason in a message of the apiserver, which quotes an undecodable object completely before it.
+/// The reason in a message of the apiserver. Before the reason, the message quotes an undecodable object completely.
 fn without_the_object(message: &str) -> &str {
     const WHY: &str = "strict decoding error: ";
     message

@@ -62,9 +62,9 @@ impl Manifest {
             .filter(|name| !name.is_empty())
     }
 
-    /// Namespace and name; `home` is the namespace of objects without one.
-    pub(super) fn key(&self, home: &str) -> Option<ObjectKey> {
-        let namespace = self.namespace().unwrap_or(home);
+    /// Namespace and name; `default_namespace` is the namespace of objects without one.
+    pub(super) fn key(&self, default_namespace: &str) -> Option<ObjectKey> {
+        let namespace = self.namespace().unwrap_or(default_namespace);
         Some(ObjectKey::new(namespace, self.name()?))
     }
 }
@@ -72,32 +72,33 @@ impl Manifest {
 /// Reads all files. `-` is standard input; of a directory, every YAML and JSON file is read, but no subdirectory.
 ///
 /// # Errors
-/// A file cannot be read, is neither YAML nor JSON, is nested too deeply, or has a document that is not a manifest.
+/// A file cannot be read, is neither YAML nor JSON, has a key twice in one object, too deep nesting or too many aliases, or has a
+/// document that is not a manifest.
 pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
     let mut all = Manifests::default();
     for file in files {
-        let name = file.display().to_string();
-        let unreadable = |error: std::io::Error| {
-            format!("{name} could not be read: {error}: check what -f names")
+        let unreadable = |file: &Path, error: std::io::Error| {
+            format!("{file:?} could not be read: {error}: check what -f names")
         };
         if file == Path::new("-") {
-            let text = std::io::read_to_string(std::io::stdin()).map_err(unreadable)?;
+            let text = std::io::read_to_string(std::io::stdin())
+                .map_err(|error| unreadable(file, error))?;
             all.add_file("standard input", &text)?;
             continue;
         }
         let files = match file.is_dir() {
-            true => of_directory(file).map_err(unreadable)?,
+            true => of_directory(file).map_err(|error| unreadable(file, error))?,
             false => vec![file.clone()],
         };
         for file in files {
-            let text = std::fs::read_to_string(&file).map_err(unreadable)?;
+            let text = std::fs::read_to_string(&file).map_err(|error| unreadable(&file, error))?;
             all.add_file(&file.display().to_string(), &text)?;
         }
     }
     Ok(all)
 }
 
-/// The message for a file that is neither YAML nor JSON, with the place and the remedy.
+/// The message for a file that cannot be read as YAML or JSON, with the place and the remedy.
 fn malformed(file: &str, error: &Error) -> String {
     let line = error.location().map(|at| at.line());
     let line = line.filter(|line| *line > 0);
@@ -112,15 +113,15 @@ fn malformed(file: &str, error: &Error) -> String {
             key.as_deref().unwrap_or_default()
         ),
         other => format!(
-            "{place}: neither YAML nor JSON: {}: fix it",
+            "{place}: could not be read as YAML or JSON: {}: fix it",
             other.to_string().replace('\n', " ")
         ),
     }
 }
 
-/// Only the nesting depth is limited here. The library's other limits are meant for hostile input, but these files are the user's
-/// own, and kubectl accepts larger ones.
-fn budget() -> Option<Budget> {
+/// Limits the nesting depth, and lifts limits of the library that are meant for hostile input: these files are the user's own, and
+/// kubectl accepts larger ones.
+fn limits() -> Option<Budget> {
     budget! {
         max_events: usize::MAX,
         max_nodes: usize::MAX,
@@ -150,16 +151,16 @@ fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 impl Manifests {
     fn add_file(&mut self, file: &str, text: &str) -> Result<(), String> {
-        // The parser needs no stack for nested values, but their conversion does, so the depth is checked first.
+        // Parsing nested values needs no stack, but converting them does, so the depth is checked first.
         let checked =
-            budget().map(|budget| check_yaml_budget(text, budget, EnforcingPolicy::AllContent));
+            limits().map(|budget| check_yaml_budget(text, budget, EnforcingPolicy::AllContent));
         if matches!(checked, Some(Ok(report)) if report.breached.is_some()) {
             return Err(format!(
                 "{file}: more than {MAX_DEPTH} levels of nesting: no Kubernetes object has as many: fix the file"
             ));
         }
         let options = options! {
-            budget: budget(),
+            budget: limits(),
             emit_comments: false,
             alias_limits: alias_limits! { max_total_replayed_events: MAX_ALIAS_EVENTS },
         };
@@ -180,7 +181,7 @@ impl Manifests {
         let (version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
         if kind.is_empty() || version.is_empty() {
             return Err(format!(
-                "the document in {} has no apiVersion or no kind: it is not a manifest: remove or fix it",
+                "a document or list item in {} has no apiVersion or no kind: it is not a manifest: remove or fix it",
                 place(file, line)
             ));
         }
@@ -201,7 +202,7 @@ impl Manifests {
             (true, "Instance") => self.instances.push(manifest),
             (true, "Account") => self.accounts.push(manifest),
             (false, "Secret") if version == "v1" => self.secrets.push(manifest),
-            // A file for kustomize is not applied, and has no name.
+            // A file for kustomize is never applied, so it is not listed as skipped either.
             _ if version.starts_with(KUSTOMIZE) => {}
             _ => {
                 let other = match manifest.name() {

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use verdict::{Answer, Finding};
 
-/// Concurrent requests.
+/// How many Instances are handled concurrently.
 const AT_ONCE: usize = 8;
 
 /// The usual field managers.
@@ -87,7 +87,7 @@ async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
     let files = files::read(&args.filename)?;
     let progress = Progress::begin("asking the cluster");
     for other in &files.others {
-        progress.note(&format!("skipped: {other} is no Instance"));
+        progress.note(&format!("skipped: {other} is no cloudserver.dev Instance"));
     }
     let (answers, notes) = if files.instances.is_empty() {
         progress.note("there is no Instance in the files");
@@ -121,7 +121,7 @@ async fn answers(
     check(args, cluster, files)?;
     let mut notes = Vec::new();
     let cluster = &secrets::as_applied(cluster, &files.secrets, &mut notes);
-    // First, since it fails immediately if the cluster does not answer.
+    // First: if the cluster does not answer, this fails after one deadline, before there is a request for each manifest.
     let mut stage = Stage::set(cluster, args.cluster_id.as_ref(), notes).await?;
     let manager = args.field_manager.as_str();
     let (done, count) = (&Cell::new(0), files.instances.len());
@@ -157,7 +157,7 @@ async fn answers(
     Ok((answers, stage.notes.clone()))
 }
 
-/// Refuses a manifest of another namespace than -n names, which kubectl would not apply, and two manifests of one Instance.
+/// Refuses a manifest whose namespace differs from the one of -n, as kubectl does, and two manifests of one Instance.
 fn check(args: &PlanArgs, cluster: &Cluster, files: &Manifests) -> Result<(), String> {
     let mut known = HashMap::new();
     for manifest in &files.instances {
@@ -194,7 +194,7 @@ async fn judged(
         Err(finding) => (vec![finding.clone()], vec![], vec![]),
         Ok(applied) => {
             let (effects, notes) = stage.effects(applied).await;
-            // Every field of a new object is new, so a list of them is useless.
+            // Every field of a new object is new, so a list of its fields is useless.
             let changes = match applied.is_new {
                 true => Vec::new(),
                 false => applied.changes.clone(),

@@ -1,6 +1,6 @@
 //! Identifiers and codes of a spec that the service does not list.
 //!
-//! The operator sends identifiers unchecked, and the service refuses a mistyped one. `plan` reports that before.
+//! The operator sends identifiers unchecked, and the service refuses a mistyped one. `plan` reports it before the apply.
 
 use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::conditions::Reason;
@@ -8,7 +8,8 @@ use cloud_server_operator::api::{InstanceSpec, Reference};
 use cloud_server_operator::catalog::{Catalog, Query, SpecReference, in_spec};
 use cloud_server_operator::cloud::Place;
 
-/// Replaces an effect by a refusal if the service does not list something that it needs. Returns the lookups that failed.
+/// Replaces the purchase, or without one the steps that erase a disk, by refusals if the service does not list what the spec names
+/// for them. Returns the messages of failed lookups.
 pub(super) async fn refuse(
     catalog: &Catalog,
     place: Option<&Place>,

@@ -1,7 +1,7 @@
 //! Replays the reconciles that would follow an apply.
 //!
 //! The object and its server are observed once, read-only. Then the operator's planner plans one step, the effect of this step is
-//! applied to the observation, and the planner plans again, until it has nothing left to do or waits.
+//! applied to the observation, and the planner plans again, until nothing is left to do, or a wait leaves the next step open.
 
 mod effects;
 mod observed;
@@ -30,7 +30,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The maximum number of steps in one replay: more than any object needs. It ends a replay whose plan repeats itself.
+/// The maximum number of plans in one replay, more than any object needs. It ends a replay that neither finishes nor waits.
 const STEPS: usize = 20;
 
 /// The replay of one object.
@@ -50,8 +50,8 @@ pub(super) struct Replay {
     restriction: Option<Readiness>,
 }
 
-/// Observes an object, and replays its reconciles. `is_new`: the cluster does not have it yet, so nothing can have been bought for
-/// it. `unreadable`: Secrets that the user may not read.
+/// Observes an object, and replays its reconciles. `is_new`: the cluster does not have the object yet, so nothing can have been
+/// bought for it. `unreadable`: Secrets that could not be read.
 pub(super) async fn replay(
     context: &Context,
     instance: &Instance,
@@ -110,9 +110,9 @@ impl Replay {
     /// Brings the observation to the point where the first step begins: an operation in progress has succeeded, and the server of
     /// status stands in for one that could not be read.
     fn begin(&mut self) -> ControlFlow<()> {
-        if self.observed.facts.deleting {
-            let message = "this Instance is being deleted, and what is applied to it is deleted with it: wait until it is gone, and \
-                           apply it then";
+        if self.observed.facts.deleted_at.is_some() {
+            let message = "this Instance is being deleted, together with each change that is applied to it: wait until it is gone, \
+                           then apply the file";
             let readiness = Readiness::stalled(Reason::Releasing, message);
             self.effects.push(Finding::waits(&readiness));
             return Break(());
@@ -120,7 +120,7 @@ impl Replay {
         let Some(id) = self.observed.facts.id() else {
             return Continue(());
         };
-        let is_unread = matches!(self.observed.detail, Fact::NotAsked | Fact::Unknown(_));
+        let is_unread = matches!(self.observed.detail, Fact::NotRead | Fact::Unknown(_));
         if is_unread && self.observed.create_failed().is_none() {
             let why = unread(&self.observed, &id);
             if self.observed.facts.status.detail.is_empty() {
@@ -174,7 +174,7 @@ impl Replay {
                 complete(&mut self.observed, operation);
             }
             Step::Release { id, .. } => {
-                let why = format!("server {id} is surplus or replaced, and is released");
+                let why = format!("server {id} is surplus, or its create failed: it is released");
                 self.add_step(Effect::ErasesDisk, Some(Verb::Release), why)?;
                 let gone = Release::Gone(Gone::Released, self.observed.now);
                 let releases = &mut self.observed.memory.releases;
@@ -189,7 +189,7 @@ impl Replay {
                     self.add_step(Effect::TakesOver, None, format!("server {id}{name}"))?;
                     return Break(());
                 }
-                // The operator first adds its finalizer again.
+                // The record stays, and the operator adds its missing finalizer.
                 self.observed.facts.finalizers.push(FINALIZER.to_owned());
             }
             Step::Secret(chore) => return self.secret(chore, plan),
@@ -208,7 +208,7 @@ impl Replay {
             self.observed.secret_version = Some(format!("{name}/generated"));
             return self.with_stand_in();
         }
-        // After another step, this write is only a consequence of it.
+        // If other steps precede this write, it is only their consequence.
         if self.effects.is_empty() && !matches!(chore, Chore::Connect(_)) {
             let why = "a Secret of the operator gets its current content".to_owned();
             self.add_step(Effect::InPlace, None, why)?;
@@ -217,12 +217,13 @@ impl Replay {
         let flow = self.with_stand_in();
         match is_unowned {
             true => flow,
-            // The plan also has the readiness of the server, which may be a wait.
+            // The write was added to a plan without a step, whose readiness may be a wait.
             false => self.rest(plan),
         }
     }
 
-    /// The plan has no step: it is done, or it waits. The replay continues after a wait that does not change the steps after it.
+    /// Handles a plan without a step for the server: nothing is left to do, or the plan waits. The replay continues after a wait
+    /// that does not change the later steps.
     fn rest(&mut self, plan: &Plan) -> ControlFlow<()> {
         match &plan.needs {
             None => {}
@@ -242,11 +243,11 @@ impl Replay {
         match (&plan.why, &self.observed.detail) {
             (Some(readiness), _) => self.waits_for_reason(readiness),
             (None, Fact::Known(_)) => Break(()),
-            (None, _) => self.missing("its Account has not been read", Reason::AccountPending),
+            (None, _) => self.missing("a server may or may not exist", Reason::AccountPending),
         }
     }
 
-    /// The plan waits for this reason.
+    /// Handles a plan without a step for the server that reports this readiness.
     fn waits_for_reason(&mut self, readiness: &Readiness) -> ControlFlow<()> {
         let (reason, message) = (readiness.reason, readiness.message.clone());
         let waits = Finding::waits(readiness);
@@ -255,11 +256,12 @@ impl Replay {
         // A pause after a failure ends automatically.
         let is_retried = retries.any(|retry| retry.not_before.is_some());
         match reason {
-            // The operator may be able to read a Secret that the user may not read. A wrong login is shown with the other steps.
+            // The operator may be able to read a Secret that the user may not read.
             Reason::SecretReadFailed if is_login_unknown => {
                 self.notes.push(message);
                 return self.with_stand_in();
             }
+            // A missing or unusable login is shown together with the steps that need it.
             Reason::LoginSecretNotFound
             | Reason::LoginPasswordInvalid
             | Reason::SecretNameConflict
@@ -284,7 +286,7 @@ impl Replay {
             Reason::ServerMissing if readiness.state == State::Reconciling => {
                 return self.missing(&message, reason);
             }
-            // Nothing to do: the state is as the spec asks, or a note reports the difference.
+            // Nothing to do: the server is as the spec describes it, or a note reports the difference.
             Reason::Available => {}
             Reason::PowerStateDiffers if self.in_progress.is_some() => {}
             Reason::ImageDiffers | Reason::PowerStateDiffers => self.notes.push(message),
@@ -311,7 +313,8 @@ impl Replay {
         Continue(())
     }
 
-    /// The plan waits for more evidence. If the server is missing and the spec asks for another one, the operator buys it then.
+    /// The plan waits for evidence. If the service does not know the server and the spec requests another one, the operator buys it
+    /// once the evidence is complete; otherwise the effect is unknown.
     fn missing(&mut self, why: &str, reason: Reason) -> ControlFlow<()> {
         let spec = &self.observed.facts.spec;
         let is_replaced = spec.on_external_deletion == OnExternalDeletion::Recreate
@@ -326,7 +329,7 @@ impl Replay {
         Break(())
     }
 
-    /// Records the report of the spec's own pause or policy if it holds back the next step, as the plan with them shows.
+    /// Plans with the spec's own pause and policy. If they hold back the next step, records what the operator would report.
     fn note_restriction(&mut self) {
         let mut restricted = self.observed.clone();
         restricted.facts.spec = self.spec.clone();
@@ -335,7 +338,7 @@ impl Replay {
         self.restriction = why.filter(waits);
     }
 
-    /// Adds a step. If the replay has it already, the plan repeats itself, and the replay ends.
+    /// Adds a step. If the replay has the same step already, the plan repeats itself, and the replay ends.
     fn add_step(&mut self, effect: Effect, verb: Option<Verb>, why: String) -> ControlFlow<()> {
         let is_restricted = self.spec != self.observed.facts.spec;
         if is_restricted && !self.effects.iter().any(Finding::is_step) {

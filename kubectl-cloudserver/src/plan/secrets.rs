@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The resourceVersion of a changed Secret: higher than any of a cluster.
+/// The resourceVersion of a changed or new Secret: higher than any of a cluster.
 const APPLIED: &str = "9223372036854775807";
 
 /// The cluster with these Secrets applied. An unreadable or encrypted Secret stays as it is in the cluster, with a note.
@@ -46,7 +46,7 @@ pub(super) fn as_applied(
     cluster
 }
 
-/// The Secret of a manifest, with all its values in `data`. By type, labels and annotations it consents to its use.
+/// The Secret of a manifest, with all its values in `data`. Its type, labels and annotations express the consent to its use.
 fn read_manifest(manifest: &Value) -> Result<Secret, &'static str> {
     if manifest.get("sops").is_some() {
         return Err("is encrypted");
@@ -92,14 +92,15 @@ fn secret_of(request: &Request<Body>) -> Option<ObjectKey> {
     }
 }
 
-/// A Secret of the cluster with the manifest applied, or a new one. If it has the values already, it is the unchanged one.
+/// Answers a request that reads a Secret, with the Secret of the cluster to which the manifest was applied, or with a new one. If
+/// the manifest changes no value, the resourceVersion stays.
 async fn read(
     client: &Client,
     request: Request<Body>,
     key: &ObjectKey,
     applied: &Secret,
 ) -> Result<Response<Body>, kube::Error> {
-    // The whole Secret, also for a request of its metadata, since the change depends on the values.
+    // Reads the whole Secret, also for a request of its metadata, since the values decide whether the manifest changes it.
     let whole = Request::get(request.uri().clone()).body(Body::empty());
     let whole = whole.map_err(kube::Error::HttpError)?;
     let answer = client.send(whole).await?;
@@ -109,7 +110,7 @@ async fn read(
             serde_json::from_slice(&bytes).map_err(kube::Error::SerdeError)?
         }
         StatusCode::NOT_FOUND => Secret::default(),
-        // Without the right to read it, the original request yields the error, or its metadata.
+        // The Secret cannot be read: the original request yields the error, or the metadata if the user may read only these.
         _ => return client.send(request).await,
     };
     apply(&mut secret, key, applied);

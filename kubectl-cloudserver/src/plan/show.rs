@@ -8,7 +8,7 @@ use cloud_server_operator::api::{counted, printable};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The number of characters of a value that a line shows.
+/// The maximum number of characters of a value in a line.
 const SHOWN: usize = 80;
 
 /// Lines for people, in colours.

@@ -30,15 +30,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) struct Stage {
     cluster: Cluster,
     context: Context,
-    /// The existing Instances.
+    /// The existing Instances. None if the user may not list them.
     owners: Option<Owners>,
-    /// The endpoints of the Accounts that could be read, from the cluster or the files.
+    /// The endpoints of the Accounts whose credentials could be read. The Accounts come from the cluster or the files.
     endpoints: Vec<String>,
     /// Accounts whose token the service rejected.
     refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
-    /// Secrets that the user may not read.
+    /// Secrets that could not be read.
     unreadable: BTreeSet<ObjectKey>,
-    /// Notes that concern all Instances.
+    /// Notes that do not belong to one Instance alone.
     pub(super) notes: Vec<String>,
     _stop: DropGuard,
 }
@@ -131,7 +131,8 @@ impl Stage {
         })
     }
 
-    /// Reads the Accounts of the Instances, from the cluster or the files, and the versions of their Secrets.
+    /// Reads the Accounts of the Instances, from the cluster or the files, and the versions of the Instances' Secrets. Builds the
+    /// index of owners.
     pub(super) async fn read_accounts(&mut self, all: &[&Applied], accounts: &[Manifest]) {
         let (mut needed, mut secrets) = (BTreeSet::new(), BTreeSet::new());
         for Applied { object, .. } in all {
@@ -161,8 +162,8 @@ impl Stage {
         }
     }
 
-    /// The effects of an Instance, and notes. An operation that names identifiers or codes which the service does not list is
-    /// refused.
+    /// The effects of an Instance, and notes. A purchase or a reinstall that names identifiers or codes which the service does not
+    /// list counts as refused.
     pub(super) async fn effects(&self, applied: &Applied) -> (Vec<Finding>, Vec<String>) {
         let Applied { object, is_new, .. } = applied;
         let replay = replay::replay(&self.context, object, *is_new, &self.unreadable);
@@ -186,7 +187,8 @@ impl Stage {
         (effects, notes)
     }
 
-    /// Adds the remedy for a service that did not answer. A problem of an Account or Secret already names its remedy.
+    /// Adds the remedy for a service that did not answer or rejected the token. A problem of an Account or Secret already names its
+    /// remedy.
     fn add_remedy(&self, account: &ObjectKey, why: &mut String) {
         if let AccountState::Usable(session) = self.context.sessions.state_of(account) {
             let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +220,7 @@ impl Stage {
     }
 
     /// The Account with the changes from the files, since these are applied together with the Instances. A file may contain only
-    /// some of its fields.
+    /// some of the Account's fields.
     fn with_files(
         &mut self,
         live: Option<Account>,
@@ -245,7 +247,7 @@ impl Stage {
             (Err(error), live) => {
                 let place = found.place();
                 self.notes.push(format!(
-                    "{account} is used as it is in the cluster: with {place} it could not be read: {error}"
+                    "{account} could not be read with the changes of {place}, so the Account in the cluster counts: {error}"
                 ));
                 live
             }
@@ -258,7 +260,7 @@ impl Stage {
             Ok(secret) => {
                 let uid = secret.uid().unwrap_or_default();
                 let version = secret.resource_version().unwrap_or_default();
-                self.context.secrets.wrote(key, &uid, &version);
+                self.context.secrets.note_own_write(key, &uid, &version);
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => {

@@ -13,15 +13,15 @@ pub(super) enum Effect {
     Nothing,
     /// The server keeps running, or is only started or stopped: a change of password, power state, or only the object.
     InPlace,
-    /// The Instance imports an existing server.
+    /// The Instance imports or adopts an existing server.
     TakesOver,
     /// The server restarts.
     Restart,
     /// A server is bought.
     NewServer,
-    /// An operation waits for a person or for another object.
+    /// The next step waits, for example for a person or for another object.
     Waits,
-    /// The disk is erased.
+    /// A disk is erased: by a reinstall, or by the release of a server.
     ErasesDisk,
     /// The cluster would reject the manifest, or the service a call.
     Refused,
@@ -53,7 +53,7 @@ pub(super) struct Finding {
     /// The operation at the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operation: Option<String>,
-    /// The reason of the condition in status.
+    /// The reason that the condition in status would have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<&'static str>,
     pub(super) why: String,
@@ -86,7 +86,7 @@ impl Effect {
     }
 }
 
-/// The exit status of all effects: an unknown effect takes precedence, then the higher number.
+/// The exit status of all effects: an unknown effect takes precedence, then the highest number.
 pub(super) fn exit_status(effects: impl IntoIterator<Item = Effect>) -> u8 {
     let all: Vec<u8> = effects.into_iter().map(|effect| effect.row().0).collect();
     match all.contains(&1) {
@@ -118,7 +118,7 @@ impl Finding {
         }
     }
 
-    /// The finding in a sentence. Take-overs and generated passwords are no operations at the service.
+    /// The finding in a sentence. Without an operation, it is for example an import or a generated password.
     pub(super) fn to_words(&self) -> String {
         let (effect, why) = (self.effect.words(), &self.why);
         match &self.operation {

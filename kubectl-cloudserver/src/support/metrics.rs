@@ -5,9 +5,9 @@ use crate::service::Cluster;
 use cloud_server_operator::runtime::kubernetes::call;
 use serde_json::Value;
 
-/// Name of the port for probes and metrics in every installation.
+/// Name of the port for probes, and without `metrics-auth` also for metrics.
 const PLAIN: &str = "metrics";
-/// Name of the port of `metrics-auth`.
+/// Name of the port for metrics with `metrics-auth`.
 const WITH_TLS: &str = "metrics-tls";
 
 const NEEDS_A_TOKEN: &str = "this Pod serves metrics with TLS and only to clients with a token (metrics-auth), which the apiserver \

@@ -1,5 +1,5 @@
-//! Redacts objects for the archive. Accounts and Instances contain no secret, but Pods and annotations may. Therefore these keep
-//! only fields that are known to contain none.
+//! Redacts objects for the archive. Accounts and Instances contain no secret, but Pods and annotations may. Therefore specs of Pods
+//! and annotations keep only fields that are known to contain none, and the status of a Pod loses the messages of ended containers.
 
 use cloud_server_operator::api::names::GROUP;
 use cloud_server_operator::operator;
@@ -30,7 +30,7 @@ pub(super) fn redacted(mut object: Value) -> Value {
         if let Some(Value::Object(annotations)) =
             object.pointer_mut(&format!("{metadata}/annotations"))
         {
-            // The operator's own annotations, such as the record.
+            // Only the operator's own annotations stay, such as the record.
             annotations.retain(|name, _| name.split('/').next() == Some(GROUP));
         }
     }

@@ -11,7 +11,7 @@ const YES: &str = "yes";
 /// Asks the user to confirm these reinstalls.
 ///
 /// # Errors
-/// The user does not confirm, or there is no terminal.
+/// The user does not confirm, or cannot be asked: there is no terminal, or it fails.
 pub(super) fn whether_to_erase(edits: &[(Instance, Result<Edit, String>)]) -> Result<(), String> {
     let erased: Vec<&Instance> = edits
         .iter()

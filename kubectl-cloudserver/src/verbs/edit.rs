@@ -35,22 +35,22 @@ pub(super) struct Edit {
 impl Verb {
     /// The field of the spec, its value (`Null` removes it), and the state to wait for. `token` must be unused.
     fn row(&self, live: &Instance, token: &str) -> (&'static str, Value, Aim) {
-        let applied = token.to_owned();
+        let awaited = token.to_owned();
         match self {
             Self::Start => ("powerState", json!(PowerState::Running), Aim::Ready),
             Self::Stop => ("powerState", json!(PowerState::Stopped), Aim::Ready),
-            Self::Restart => ("restart", json!({"token": token}), Aim::Restarted(applied)),
+            Self::Restart => ("restart", json!({"token": token}), Aim::Restarted(awaited)),
             Self::Reinstall => {
-                // The user confirmed the displayed image: if the spec names another one by then, nothing is erased.
+                // The image that the question shows: if the spec selects another one when the operator decides, nothing is erased.
                 let value = json!({"token": token, "image": requested_image(live)});
-                ("reinstall", value, Aim::Reinstalled(applied))
+                ("reinstall", value, Aim::Reinstalled(awaited))
             }
             Self::Pause(until) => {
                 let until = until.clone();
                 ("pause", json!(Pause { until }), Aim::Paused)
             }
             Self::Resume => ("pause", Value::Null, Aim::Ready),
-            Self::Reconcile => ("reconcile", json!({"token": token}), Aim::Observed(applied)),
+            Self::Reconcile => ("reconcile", json!({"token": token}), Aim::Observed(awaited)),
         }
     }
 
@@ -140,7 +140,7 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
         ));
     }
     if verb.calls_service() && live.spec.pause.is_some() {
-        let note = "it is paused, so nothing begins before the pause ends (`resume` ends it)";
+        let note = "spec.pause is set, so nothing begins before the pause ends (`resume` ends it)";
         edit.notes.push(note.to_owned());
     }
     edit.message = requested;
@@ -148,8 +148,8 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
     Ok(edit)
 }
 
-/// The patch. It fails if the object was replaced by another of the same name, and for a reinstall if the spec was edited since the
-/// user confirmed it.
+/// The patch. It fails if the object was replaced by another of the same name, and for a reinstall if the spec was edited since it
+/// was read for the question.
 fn patch(verb: &Verb, live: &Instance, field: &str, value: &Value) -> Value {
     let test = |path: &str, value: Value| json!({"op": "test", "path": path, "value": value});
     let mut operations = vec![test("/metadata/uid", json!(live.uid()))];

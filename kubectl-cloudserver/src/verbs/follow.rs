@@ -15,7 +15,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Exit status if at least one failed.
+/// Exit status if at least one Instance failed.
 const FAILED: u8 = 2;
 /// Exit status if the time limit was reached.
 const TIMED_OUT: u8 = 3;
@@ -34,10 +34,10 @@ struct Waiting<'a> {
     has_failed: bool,
 }
 
-/// Waits for all of them. Returns the exit status.
+/// Waits until each Instance reaches its goal or fails, at most for `timeout`. Returns the exit status.
 ///
 /// # Errors
-/// The user may not watch Instances.
+/// The user may not watch Instances, or the watch ended.
 pub(super) async fn follow(
     cluster: &Cluster,
     goals: BTreeMap<String, Goal>,
@@ -72,7 +72,7 @@ pub(super) async fn follow(
 }
 
 impl Waiting<'_> {
-    /// Waits until none is left.
+    /// Waits until no goal is left. Returns the exit status.
     async fn all(
         &mut self,
         events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<Instance>>>>,
@@ -164,7 +164,7 @@ impl Waiting<'_> {
         });
     }
 
-    /// Reports the unfinished ones.
+    /// Reports each Instance that is not finished.
     fn note_unfinished(&self, end: &str) {
         for (name, (_, state)) in &self.goals {
             let state = self.last_known(state);
@@ -238,7 +238,7 @@ mod tests {
         let interrupted = shown(vec![Err(watcher::Error::NoResourceVersion)]).await;
         let begin = format!("{state} (the cluster has not answered since: ");
         assert!(interrupted.starts_with(&begin), "{interrupted}");
-        // The answer may be an event of another Instance.
+        // Any event ends the interruption, also one of another Instance.
         assert_eq!(shown(vec![Ok(Event::Init), listed()]).await, state);
     }
 }

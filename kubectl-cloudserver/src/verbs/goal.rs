@@ -10,11 +10,11 @@ use kube::ResourceExt;
 pub(super) enum Aim {
     /// The Instance matches its spec.
     Ready,
-    /// The same, after a restart with this token.
+    /// The Instance matches its spec, and this restart token was applied.
     Restarted(String),
-    /// The same, after a reinstall with this token.
+    /// The Instance matches its spec, and this reinstall token was applied.
     Reinstalled(String),
-    /// No operation is open, and none begins.
+    /// Status reports the pause, so no operation begins, and none that the service accepted is in progress.
     Paused,
     /// Everything was observed for this token.
     Observed(String),
@@ -25,7 +25,7 @@ pub(super) enum Aim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Goal {
     pub(super) uid: String,
-    /// The generation that the edit caused.
+    /// The generation that the edit caused; without an edit, the current one.
     pub(super) generation: i64,
     pub(super) aim: Aim,
 }
@@ -69,27 +69,28 @@ pub(super) fn judge(instance: Option<&Instance>, goal: &Goal) -> Outcome {
         Some(CreateFailed | CreateRefused | OperationFailed | OperationRefused)
     );
     match &goal.aim {
-        Aim::Paused if is_paused => Outcome::Done(words),
-        Aim::Observed(_) if is_paused && is_applied => Outcome::Done(words),
-        Aim::Observed(_) if is_paused => Outcome::Waiting(words),
+        Aim::Paused | Aim::Observed(_) if is_paused && is_applied => Outcome::Done(words),
+        Aim::Paused | Aim::Observed(_) if is_paused => Outcome::Waiting(words),
         aim if is_ready && *aim != Aim::Paused => Outcome::Done(words),
         _ if is_stalled || is_paused || is_failure => Outcome::Failed(words),
         _ => Outcome::Waiting(words),
     }
 }
 
-/// A condition that is newer than the edit.
+/// The condition of this type, if it is not older than the edit.
 fn current<'a>(status: &'a InstanceStatus, kind: &str, goal: &Goal) -> Option<&'a Condition> {
     let mut all = status.conditions.iter().filter(|one| one.type_ == kind);
     let since = goal.generation;
     all.find(|one| one.observed_generation.is_none_or(|at| at >= since))
 }
 
-/// Whether this token is the last one that was applied.
+/// Whether the token of this aim, if it has one, is the last one that was applied; for a pause, whether no accepted
+/// operation is in progress.
 fn is_applied(status: &InstanceStatus, aim: &Aim) -> bool {
     let applied = status.applied.as_ref();
     match aim {
-        Aim::Ready | Aim::Paused => true,
+        Aim::Ready => true,
+        Aim::Paused => !(status.operation.as_ref()).is_some_and(|it| it.is_open() && it.accepted),
         Aim::Restarted(token) => applied.and_then(|a| a.restart.as_ref()) == Some(token),
         Aim::Reinstalled(token) => applied.and_then(|a| a.reinstall.as_ref()) == Some(token),
         Aim::Observed(token) => status.last_reconcile_token.as_ref() == Some(token),

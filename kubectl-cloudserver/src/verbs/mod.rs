@@ -197,7 +197,7 @@ async fn carry_out(
     Ok(status.max(u8::from(has_failed || progress.is_lost())))
 }
 
-/// The goal for an object of this generation.
+/// The goal for an object, from its current generation on.
 fn goal(live: &Instance, aim: Aim) -> Goal {
     Goal {
         uid: live.uid().unwrap_or_default(),
@@ -229,7 +229,7 @@ async fn send(
     Ok((edit.message, goal(&patched, edit.aim)))
 }
 
-/// The message of the apiserver for a failed `test` of a JSON patch.
+/// The message of the apiserver for a JSON patch that does not apply: a `test` fails, or the field to remove is absent.
 const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
 
 fn refused(cluster: &Cluster, error: &KubeError) -> String {

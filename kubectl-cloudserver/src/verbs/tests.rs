@@ -279,6 +279,11 @@ fn the_goal_is_reached_when_the_status_of_the_edit_shows_it() {
     };
     let done = Outcome::Done("Paused: words".to_owned());
     assert_eq!(after(&Aim::Paused, status(5, paused(), json!({}))), done);
+    let is_open = json!({"operation": {"verb": "Reinstall", "attempt": 2, "accepted": true, "startedAt": "2026-03-01T11:59:40Z"}});
+    assert_eq!(
+        after(&Aim::Paused, status(5, paused(), is_open)),
+        Outcome::Waiting("Paused: words".to_owned())
+    );
     assert_eq!(
         after(&Aim::Observed(token()), status(5, paused(), observed)),
         done

@@ -32,7 +32,7 @@ impl WhichArgs {
     /// The Instances as they are now.
     ///
     /// # Errors
-    /// One of them does not exist or cannot be read: then none is returned, so none is changed.
+    /// One of them does not exist or cannot be read, or none matches: then none is returned, so none is changed.
     pub(super) async fn read(&self, cluster: &Cluster) -> Result<Vec<Instance>, String> {
         let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let names: BTreeSet<&String> = self.names.iter().collect();
@@ -58,7 +58,7 @@ impl WhichArgs {
     }
 }
 
-/// A selector that may leave out Instances. A variable of a script that is not set must not choose the whole namespace.
+/// Refuses an empty selector: a variable that a script has not set must not choose the whole namespace.
 fn selector(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("an empty selector matches every Instance: use --all for that".to_owned()),

@@ -155,7 +155,7 @@ async fn all_zones_are_counted_and_failing_ones_are_always_shown() {
         (reported.servers, reported.unowned_servers),
         (Some(298), Some(149))
     );
-    assert_eq!(reported.inventory.len(), PLACES);
+    assert_eq!(reported.inventory.len(), ZONES);
     let last = reported.inventory.last().unwrap();
     assert_eq!(
         (last.zone.as_str(), last.failing_since.clone()),

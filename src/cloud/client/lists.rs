@@ -14,11 +14,11 @@ use super::super::wire::{ListPage, hide};
 use super::{Client, PAGE_SIZE};
 
 /// Memory of a whole row, as a multiple of its text: each short field costs a map entry.
-const WHOLE: usize = 8;
+const WHOLE_ROW: usize = 8;
 
 impl Client {
-    /// Field note 7: one page of the instances of a place, from page 1, as evidence about servers. `read` converts each row as
-    /// it arrives to the value that is kept; it returns none for a row that is not a server.
+    /// One page of the instances of a zone, from page 1 (field note 7). `read` converts each row as it arrives to the value that is
+    /// kept; it returns none for a row that is not a server.
     ///
     /// # Errors
     /// See [`Error`].
@@ -33,8 +33,8 @@ impl Client {
         self.rows(priority, &list, page, |row, _| read(&row)).await
     }
 
-    /// One page of a list, from page 1, or the whole list if it arrives in one answer. Takes memory for its rows. Packages of
-    /// other places are dropped, even if the service sends them.
+    /// One page of a list, from page 1, or the whole list if it arrives in one answer. Takes memory for its rows. Drops packages of
+    /// other zones than the requested one, which a service may send.
     ///
     /// # Errors
     /// See [`Error`].
@@ -46,14 +46,14 @@ impl Client {
     ) -> Result<ListPage<Offer>, Error> {
         let (share, is_whole) = (&self.caller.share, self.caller.whole_rows);
         let token = self.caller.token.expose_secret();
-        let copies = if is_whole { WHOLE } else { list.memory() };
+        let copies = if is_whole { WHOLE_ROW } else { list.memory() };
         let mut charge: Option<Charge> = None;
         let read = |mut row: Map<String, Value>, size: usize| {
             hide(&mut row, &[token]);
             let Some(mut offer) = Offer::read(list, &row) else {
                 return Ok(None);
             };
-            // No text that is kept of a row is longer than the row. Twice the type itself, since the list grows by doubling.
+            // A copy of a row's texts is no longer than the row. Twice the type itself, since the list grows by doubling.
             let taken = share.charge(copies * size + 2 * size_of::<Offer>())?;
             match &mut charge {
                 Some(all) => all.join(taken),
@@ -102,7 +102,7 @@ impl Client {
         };
         let counted = |answer: Answer, reading: &Reading<'_>| {
             let count = answer.listed.then(|| row_count(&answer.body));
-            answer.result(count, "it carries no such list", reading)
+            answer.result(count, "it carries no list of the requested kind", reading)
         };
         let row_count = self.caller.run(call, &mut take, counted).await?;
         Ok(ListPage {

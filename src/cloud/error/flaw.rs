@@ -22,23 +22,23 @@ pub(super) fn flaw(why: &CertificateError) -> Cow<'static, str> {
             "its certificate was issued by an authority that the operator does not trust"
         }
         CertificateError::BadSignature => {
-            "its certificate was issued by an authority that the operator does not trust: one of the same name is trusted, and its key is \
-             another one, or RSA of fewer than 2048 bits"
+            "its certificate was issued by an authority that the operator does not trust: one of the same name is trusted, and its \
+             key is another one, or RSA of fewer than 2048 bits"
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "its certificate is not for servers: issue it with the extended key usage serverAuth"
         }
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "the operator does not verify the signature algorithm of its certificate, or of one of its authorities: have them issued \
-             with RSA of 2048 to 8192 bits and SHA-256, SHA-384 or SHA-512, ECDSA on P-256 or P-384 and SHA-256 or SHA-384, ECDSA on \
-             P-521, or Ed25519"
+            "the operator does not verify the signature algorithm of its certificate, or of one of its authorities: have them \
+             issued with RSA of 2048 to 8192 bits and SHA-256, SHA-384 or SHA-512, ECDSA on P-256 or P-384 and SHA-256 or SHA-384, \
+             ECDSA on P-521, or Ed25519"
         }
         CertificateError::Other(other) => {
             return match other.0.downcast_ref::<webpki::Error>() {
                 Some(webpki::Error::CaUsedAsEndEntity) => {
-                    "its certificate is one of an authority (CA:TRUE), such as openssl req -x509 makes, and the operator does not trust \
-                     this very certificate: put it into spec.tls.caBundle"
+                    "its certificate is one of an authority (CA:TRUE), such as openssl req -x509 makes, and the operator does not \
+                     trust this very certificate: put it into spec.tls.caBundle"
                         .into()
                 }
                 Some(error) => format!("its certificate is not valid: {error}").into(),

@@ -1,4 +1,4 @@
-//! Finds the reason why no connection was opened in the source chain of a transport error.
+//! Finds, in the source chain of a transport error, the reason why no connection was opened.
 
 use super::flaw::flaw;
 use crate::cloud::address::Refused;
@@ -13,7 +13,7 @@ pub(in crate::cloud) enum TransportError {
     /// A carrier in the same process returned no answer.
     #[error("no answer in this process")]
     Carrier,
-    /// Other calls under way left no memory for its answer until its deadline.
+    /// Until the deadline of the call, other calls under way left no memory for its answer.
     #[error("the answers to other calls under way left no memory for this one")]
     NoRoom,
 }
@@ -44,7 +44,7 @@ pub(super) fn obstacle(cause: &TransportError) -> Cow<'static, str> {
             return "the answers to other calls left no memory for this one".into();
         }
     };
-    // This error is the source of a "dns error", whose text would hide the real reason.
+    // A refused address is the source of a "dns error", whose text would hide the real reason.
     if let Some(refused) = beneath(source).find_map(|error| error.downcast_ref::<Refused>()) {
         return format!("its name resolves to {refused}: no request goes there").into();
     }

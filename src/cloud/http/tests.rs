@@ -175,7 +175,7 @@ fn client(http: &Http, endpoint: &str) -> Result<Client, BuildError> {
 }
 
 fn by(http: &Http, tls: Tls, proxy: Option<String>) -> Http {
-    http.by(Route { tls, proxy })
+    http.with_route(Route { tls, proxy })
 }
 
 fn open() -> Http {
@@ -190,7 +190,7 @@ fn guarded(allowed: &[&str]) -> Http {
 impl Http {
     /// The same connections with a different resolver.
     fn resolving(self, lookup: Lookup) -> Self {
-        let Way::Network(network) = &self.way else {
+        let Backend::Network(network) = &self.backend else {
             unreachable!("it was made with a network");
         };
         let network = Network {
@@ -200,7 +200,7 @@ impl Http {
             pairs: Mutex::default(),
         };
         Self {
-            way: Way::Network(Arc::new(network)),
+            backend: Backend::Network(Arc::new(network)),
             ..self
         }
     }
@@ -397,15 +397,15 @@ async fn every_new_connection_is_checked_again() {
 #[tokio::test]
 async fn accounts_with_the_same_route_share_connections_and_the_last_one_drops_them() {
     let (http, own) = (open(), Authority::new());
-    let pairs = || match &http.way {
-        Way::Network(network) => {
+    let pairs = || match &http.backend {
+        Backend::Network(network) => {
             let pairs = network.pairs.lock().unwrap();
             pairs
                 .values()
                 .filter(|pair| pair.strong_count() > 0)
                 .count()
         }
-        Way::Carried(_) => unreachable!("it was made with a network"),
+        Backend::Carried(_) => unreachable!("it was made with a network"),
     };
     let proxy = Some("http://proxy.example:3128".to_owned());
     let ways = [
@@ -426,7 +426,7 @@ async fn accounts_with_the_same_route_share_connections_and_the_last_one_drops_t
     let endpoints = ["https://a.example", "https://b.example"];
     let clients: Vec<Client> = ways
         .iter()
-        .flat_map(|way| endpoints.map(|endpoint| client(&http.by(way.clone()), endpoint).unwrap()))
+        .flat_map(|way| endpoints.map(|url| client(&http.with_route(way.clone()), url).unwrap()))
         .collect();
     assert_eq!(pairs(), ways.len());
     drop(clients);

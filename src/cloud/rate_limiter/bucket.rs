@@ -24,8 +24,8 @@ impl Bucket {
         }
     }
 
-    /// The same bucket at another pace, from now on. The former pace delays no request longer than one new period, and no
-    /// request may go earlier: frequent changes of the pace let no more requests pass.
+    /// The same bucket at another pace, from now on. `due` stays, but is at most one new period from now. So without a burst, the
+    /// former pace delays no request longer than one new period, and frequent changes of the pace let no more requests pass.
     pub(super) fn repaced(&self, period: Duration, burst: u32, now: Instant) -> Self {
         Self {
             due: self.due.min(now + period),

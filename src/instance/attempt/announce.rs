@@ -1,8 +1,8 @@
 //! Writes the intent of a call, or the record of an existing server, by compare-and-swap.
 //!
-//! It is one patch with `uid` and `resourceVersion`, so it fails with a stale cache, next to a second controller, or on a
-//! re-created object of the same name. The intent of a purchase writes finalizer and record together, that of an operation writes
-//! status.
+//! Each is one patch with `uid` and `resourceVersion`, so it fails with a stale cache, after a write of a second controller, or on
+//! a re-created object of the same name. The intent of a purchase writes finalizer and record together, that of an operation
+//! writes status.
 
 use super::write::{PatchedPart, test_op};
 use super::{Attempt, ServiceCall};
@@ -49,7 +49,7 @@ struct Swapped {
 /// An intent that was not written, or that may be on the object although no call may follow it.
 struct NotSwapped {
     outcome: Outcome,
-    /// The outcome of its write is unknown, or the cluster's state went back in time meanwhile.
+    /// The intent may be on the object: the outcome of the write is unknown, or the cluster's state went back in time meanwhile.
     may_stand: bool,
 }
 
@@ -86,7 +86,7 @@ impl Attempt<'_> {
         recorded.err().unwrap_or(Outcome::Written)
     }
 
-    /// Writes finalizer and record. It is acknowledged, or if the answer was lost, recognized by its nonce.
+    /// Writes finalizer and record. If the answer to the write is lost, a read recognizes the record by its nonce.
     async fn put_on_record(
         &mut self,
         record: &mut PurchaseRecord,
@@ -99,29 +99,30 @@ impl Attempt<'_> {
         if !facts.is_held() {
             finalizers.push(FINALIZER.to_owned());
         }
-        let is_new = call_state == CallState::NotSent;
+        let is_purchase = call_state == CallState::NotSent;
         let mut known = NewestCall::of_purchase(record, call_state, Instant::now());
         known.is_newest = true;
         let (uid, account) = (&facts.uid, &self.observed.account_key);
-        let quota = self.context.sessions.owners();
+        let owners = self.context.sessions.owners();
         let id = record.id.as_deref().map(ServerId::from);
-        if !is_new && !quota.admit_server(uid, account, id) {
+        if !is_purchase && !owners.admit_server(uid, account, id) {
             return Err(Outcome::Stale); // the next reconcile observes why
         }
         if self.is_owned_meanwhile(record) {
-            quota.withdraw(uid);
+            owners.withdraw(uid);
             return Err(Outcome::Stale);
         }
         let swapped = match self.swap(&Swap::Record(&finalizers, &text)).await {
             Ok(swapped) => swapped,
             Err(NotSwapped { outcome, may_stand }) => {
-                // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
+                // If the plan is stale, the admission stays: an earlier record of ours may be the cause, which the watch has not
+                // shown yet.
                 if !may_stand && !matches!(outcome, Outcome::Stale) {
-                    quota.withdraw(uid);
+                    owners.withdraw(uid);
                 }
                 let is_restored = self.observed.epoch != self.context.memories.epoch();
-                // If it turns out to be on record, no call was made for it. After a restore of etcd nothing is certain.
-                if is_new && may_stand && !is_restored {
+                // If this intent turns out to be on record, no call was made for it. After a restore of etcd nothing is certain.
+                if is_purchase && may_stand && !is_restored {
                     lock(self.memory).announced(known);
                 }
                 return Err(outcome);
@@ -139,8 +140,8 @@ impl Attempt<'_> {
         swapped.is_as_planned.then_some(()).ok_or(Outcome::Stale)
     }
 
-    /// Whether another Instance recorded the server to import since this reconcile asked. Two Instances are not admitted for the same
-    /// server at once, so the second one sees the record of the first.
+    /// Whether another Instance recorded the server to import since this reconcile observed its owners. Two Instances are not
+    /// admitted for the same server at once, so the second one sees the record of the first.
     fn is_owned_meanwhile(&self, record: &PurchaseRecord) -> bool {
         let (facts, sessions) = (&self.observed.facts, &self.context.sessions);
         let id = record.id.as_deref().map(ServerId::from);
@@ -168,11 +169,11 @@ impl Attempt<'_> {
         let mut memory = lock(self.memory);
         let may_stand = swapped.as_ref().err().is_none_or(|it| it.may_stand);
         if let Some(record) = facts.purchase().filter(|_| may_stand) {
-            // If it turns out to be in status, no call was made for it.
+            // If this intent turns out to be in status, no call was made for it.
             let (state, now) = (CallState::NotSent, Instant::now());
             let mut call = NewestCall::of_operation(operation, record, state, now);
             if swapped.is_err() {
-                // Only status shows whether it was announced, so this process does not write it again.
+                // Only status shows whether the intent was written, so this process does not write it again.
                 call.intent = Intent::Unneeded;
             }
             memory.announced(call);
@@ -228,7 +229,7 @@ impl Attempt<'_> {
                 Err(other) => return Err(NotSwapped::absent(other)),
             };
             if intent.stands_on(&now) {
-                // A record that was there already shows nothing, since other objects may have been written since.
+                // The object's version is not compared: other objects may have been written since the intent.
                 self.is_current(None, seen_before)?;
                 return Ok(Swapped {
                     version: now.resource_version().unwrap_or_default(),
@@ -268,7 +269,7 @@ impl Attempt<'_> {
                 }}));
                 self.write("intent", PatchedPart::Object, &patch).await
             }
-            // A merge patch would remove no field, and ignores a UID.
+            // A merge patch of status would remove no field, and the apiserver would ignore its UID.
             Swap::Operation(status, _) => {
                 let mut patch = vec![test_op("/metadata/resourceVersion", version)];
                 patch.extend(listed_types.replace_status(json!(status)));
@@ -278,8 +279,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Checks that the cluster's state did not go back in time, neither by our own write nor by one that another reconcile found.
-    /// If it did, the intent may be on an old state.
+    /// Checks that neither our own write nor another reconcile has shown that the cluster's state went back in time. If it did, the
+    /// intent may be on an old state.
     ///
     /// The state went back if the resourceVersion of our own write is lower than one that was seen before the write began: etcd was
     /// restored, and nothing that seemed new or unbought is certain any more. Versions are integers that only grow, over all
@@ -330,7 +331,8 @@ impl Swap<'_> {
 
 /// Whether spec and deletion of the object match the plan.
 fn is_as_planned(now: &ObjectMeta, facts: &Facts) -> bool {
-    now.generation == Some(facts.generation) && now.deletion_timestamp.is_some() == facts.deleting
+    now.generation == Some(facts.generation)
+        && now.deletion_timestamp.is_some() == facts.deleted_at.is_some()
 }
 
 /// A value that no other reconcile has written.

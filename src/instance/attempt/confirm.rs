@@ -1,4 +1,4 @@
-//! The last look before a call that has no new intent: the object, past every cache, and a server that is to be released.
+//! The last check before a call that has no new intent: reads the object past every cache, and a server that is to be released.
 
 use super::{Attempt, ServiceCall};
 use crate::api::conditions::Reason;
@@ -14,7 +14,8 @@ use crate::session::AccountSession;
 use std::time::Duration;
 
 impl Attempt<'_> {
-    /// The release of a surplus server also needs a read in this reconcile that shows the recorded server alive.
+    /// Checks that nothing on which the call depends has changed on the object since the plan, and that a server to release bears a
+    /// name of ours. The release of a surplus server also needs a read, right now, that shows the recorded server alive.
     pub(super) async fn confirm(
         &self,
         start: &ServiceCall,
@@ -30,7 +31,7 @@ impl Attempt<'_> {
             ServiceCall::Release(..) => {
                 facts.annotation == now.annotation
                     && facts.spec == now.spec
-                    && facts.deleting == now.deleting
+                    && facts.deleted_at == now.deleted_at
             }
             ServiceCall::Create(_) | ServiceCall::Operate(_) => facts.is_same_but_version(&now),
         };
@@ -44,7 +45,7 @@ impl Attempt<'_> {
         let why = match self.detail(&recorded, ADMISSION, session).await {
             Fact::Known(_) => return Ok(()),
             Fact::Unknown(why) => why,
-            Fact::Absent | Fact::NotAsked => "the service knows no such server".to_owned(),
+            Fact::Absent | Fact::NotRead => "the service knows no such server".to_owned(),
         };
         Err(Outcome::not_done(format!(
             "server {recorded} was not seen alive, so {id} stays: {why}"
@@ -66,15 +67,15 @@ impl Attempt<'_> {
         let is_recent = row.as_ref().is_some_and(|(_, at)| is_new(*at));
         let listed = row.and_then(|(row, _)| Some(String::from(row.name.clone()?)));
         let read = match &observed.detail {
-            _ if is_recent && listed.is_some() => Fact::NotAsked,
+            _ if is_recent && listed.is_some() => Fact::NotRead,
             // The detail that the reconcile has read is not that of a surplus server.
             Fact::Known(_) | Fact::Unknown(_) if why != ReleaseReason::Surplus => {
                 observed.detail.clone()
             }
-            _ => self.detail(id, times::LOOK_BEFORE_RELEASE, session).await,
+            _ => self.detail(id, times::READ_BEFORE_RELEASE, session).await,
         };
         let name = match read {
-            Fact::NotAsked => listed,
+            Fact::NotRead => listed,
             Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
             Fact::Absent => None,
             // A detail that cannot be read must not block a release forever.

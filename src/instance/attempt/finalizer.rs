@@ -10,8 +10,8 @@ use crate::runtime::events::EventNote;
 use serde_json::Value;
 
 impl Attempt<'_> {
-    /// Sets a tombstone for the marker, so that a server that shows up late is released. Then removes the finalizer, if record
-    /// and UID are still the ones that the proof was made for.
+    /// Sets a tombstone for the marker if there is an account session, so that a server that shows up late is released. Then
+    /// removes the finalizer, if record and UID are still the ones that the proof was made for.
     pub(super) async fn finish(&self) -> Outcome {
         let facts = &self.observed.facts;
         if let Some(session) = self.session {

@@ -1,6 +1,6 @@
 //! Carries out the one step of a plan, and always returns an outcome.
 //!
-//! A call to the service is an *attempt*: [`Attempt::make`] shows it in one place, from the last look to the receipt.
+//! [`Attempt::make`] shows a call to the service in one place, from the last check to the receipt.
 
 mod announce;
 mod confirm;
@@ -48,8 +48,9 @@ enum ServiceCall {
 /// The service's answer to a call that it accepted: the server, and the task if the answer names one.
 type ServerAndTask = (ServerId, Option<TaskId>);
 
-/// Waits for the request limit before the intent is recorded, because nothing may delay the call after its intent. A reconcile
-/// without a slot does not wait here: its plan is replaced by one that waits in line.
+/// Waits for the permit of the rate limiter before the intent is written, because nothing may delay the call after its intent. A
+/// release has no intent and takes its permit later. Without a slot, or if no permit comes in time, the plan is replaced by one
+/// that waits in line.
 pub async fn admit(
     observed: &Observation,
     plan: &mut Plan,
@@ -60,7 +61,7 @@ pub async fn admit(
         Step::Buy { .. } => (CallPriority::Purchase, true),
         Step::Operate { .. } => (CallPriority::Urgent, true),
         Step::Release { .. } => (CallPriority::Urgent, false),
-        _ if plan.needs.as_ref().is_some_and(NeededRead::is_for_a_call) => {
+        _ if plan.needs.as_ref().is_some_and(NeededRead::is_call) => {
             (observed.facts.call_priority(), false)
         }
         _ => return None,
@@ -83,7 +84,8 @@ async fn permit(session: &AccountSession, priority: CallPriority) -> Option<Perm
 }
 
 impl Attempt<'_> {
-    /// Carries out the step of a plan. It makes at most one mutating call to the service.
+    /// Carries out the step of a plan. It makes at most one mutating call to the service, and one more if the object is gone when
+    /// the receipt of a create is written: it releases that server.
     pub async fn carry_out(&mut self, plan: &Plan, permit: Option<Permit>) -> Outcome {
         let (start, announces) = match plan.step.clone() {
             Step::Rest => return Outcome::Rested,
@@ -102,7 +104,7 @@ impl Attempt<'_> {
         outcome.unwrap_or_else(|not_made| not_made)
     }
 
-    /// One attempt, from the last look to the receipt. Nothing that can fail stands between the call and its receipt.
+    /// One call, from the last check to the receipt. Nothing that can fail stands between the call and its receipt.
     ///
     /// A call without a new intent (a repeat, a release) has a read of the object past the cache instead.
     async fn make(
@@ -114,9 +116,9 @@ impl Attempt<'_> {
     ) -> Result<Outcome, Outcome> {
         let session = self.session.ok_or_else(no_permit)?;
         let request = self.request(&start, session).await?;
-        let (observed, quota) = (&*self.observed, self.context.sessions.owners());
+        let (observed, owners) = (&*self.observed, self.context.sessions.owners());
         let is_create = matches!(start, ServiceCall::Create(_));
-        if is_create && !quota.admit(&observed.facts.uid, &observed.account_key, session.limits) {
+        if is_create && !owners.admit(&observed.facts.uid, &observed.account_key, session.limits) {
             return Err(Outcome::Stale); // the next reconcile observes why
         }
         match announces {

@@ -1,4 +1,4 @@
-//! Writes down the service's answer: in memory, and as a receipt, immediately and only if the intent is unchanged.
+//! Writes down the service's answer at once: in memory, and on the object, if the intent there is unchanged.
 
 use super::write::{PatchedPart, record_path, replace, test_op};
 use super::{Attempt, ServerAndTask, ServiceCall, permit, refusal};
@@ -14,7 +14,8 @@ use crate::session::AccountSession;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How often a receipt or a refusal is tried before the reconcile gives up. The process remembers it and tries again in the next reconcile.
+/// How often the write of a receipt or a refusal is tried. After that, the process only remembers the answer; a receipt is written
+/// again by the report or the next reconcile.
 const RECEIPTS: u32 = 3;
 
 impl Attempt<'_> {
@@ -62,7 +63,7 @@ impl Attempt<'_> {
         lock(self.memory).call_is(CallState::Accepted { id, task });
     }
 
-    /// The service refused the call, or no answer arrived.
+    /// The service refused the call, or no answer shows its outcome.
     fn was_not_confirmed(&self, verb: Verb, error: &Error) -> Outcome {
         let outcome = match error.may_have_happened() {
             true => Outcome::Unknown(error.category()),
@@ -88,9 +89,9 @@ impl Attempt<'_> {
     }
 
     /// Writes the receipt of a create, conditional on the object's UID and on the exact intent. Returns whether this process
-    /// knows that it is on record. If not, it remembers the receipt, and the next reconcile writes it.
+    /// knows that the receipt is on record. If not, the process remembers it, and the next reconcile writes it.
     ///
-    /// If the object is gone, no Instance owns the new server, so it is released.
+    /// If the object is gone, no Instance owns the new server, so it is released, unless the spec keeps it.
     async fn give_receipt(
         &mut self,
         receipt: &PurchaseRecord,
@@ -109,8 +110,8 @@ impl Attempt<'_> {
         false
     }
 
-    /// Writes into status that the service accepted an operation, conditional on the object's UID and on the intent. Returns
-    /// whether it is in status. If not, the report or the next reconcile writes it.
+    /// Writes the receipt of an operation into status, conditional on the object's UID and on the nonce of the intent. Returns
+    /// whether this process knows that it is there. If not, the report or the next reconcile writes it.
     async fn give_operation_receipt(&mut self, operation: Operation) -> bool {
         let operations = vec![
             test_op("/status/operation/nonce", &operation.nonce),
@@ -126,7 +127,7 @@ impl Attempt<'_> {
         written.is_ok()
     }
 
-    /// Tries again unless the object or the intent is another one.
+    /// Writes a receipt or a refusal. Tries again unless the object or the intent is another one.
     async fn write_receipt(
         &self,
         kind: &'static str,
@@ -136,7 +137,7 @@ impl Attempt<'_> {
         for _ in 1..RECEIPTS {
             match self.patch(kind, part, operations.clone()).await {
                 Err(error) if !error.is_not_found() && !error.is_overtaken() => {
-                    tracing::warn!(%error, "the receipt was not written, trying again");
+                    tracing::warn!(%error, "the write of the service's answer failed, trying again");
                 }
                 written => return written,
             }
@@ -157,7 +158,7 @@ impl Attempt<'_> {
         };
         if let Err(error) = self.replace_record("refusal", &closed).await {
             let Facts { key, .. } = &self.observed.facts;
-            tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
+            tracing::warn!(namespace = key.namespace, name = key.name, %error, "the refusal of a create was not recorded");
         }
     }
 
@@ -176,8 +177,8 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Releases a server whose Instance is gone. Its marker also gets a tombstone, so that the Account controller releases the server
-    /// once a listing shows it, should the call fail.
+    /// Releases a server whose Instance is gone. Its marker also gets a tombstone: if the call fails, the Account controller
+    /// releases the server once a listing shows it.
     async fn release_ownerless(
         &self,
         session: &AccountSession,

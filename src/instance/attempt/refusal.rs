@@ -31,7 +31,7 @@ pub(super) fn refused(error: &Error, verb: Verb, observed: &Observation) -> Outc
     }
 }
 
-/// The remedy: the field of the spec that the service's error code refers to, with its value.
+/// The remedy: the field of the spec that the service's error code refers to, with its value; a general one if it names none.
 fn remedy(error: &Error, observed: &Observation) -> String {
     let code = error.code().unwrap_or_default().to_ascii_lowercase();
     let spec = &observed.facts.spec;
@@ -72,13 +72,13 @@ fn remedy(error: &Error, observed: &Observation) -> String {
         (None, false) => "fix the spec, or resolve this with the service; the operator retries at once when the spec changes, and \
                  otherwise every few minutes"
             .to_owned(),
-        (None, true) => "fix the spec, or resolve this with the service; the operator retries when the spec changes, and otherwise once \
-                 a day, since the server is stopped for each try"
+        (None, true) => "fix the spec, or resolve this with the service; the operator retries when the spec changes, and otherwise \
+                 once a day, since the server is stopped for each try"
             .to_owned(),
     }
 }
 
-/// The reason for a refusal. Only a refusal of the requested value itself is one that waiting cannot resolve.
+/// The reason for a refusal. `CreateRefused` and `OperationRefused` remain if nothing shows that waiting helps.
 fn reason_of(error: &Error, verb: Verb, observed: &Observation) -> Reason {
     if error.is_unauthorized() {
         Reason::TokenRefused

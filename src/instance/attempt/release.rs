@@ -41,7 +41,7 @@ impl Attempt<'_> {
             Err(error) => {
                 let wait = memory.pace.backoff.fail();
                 let wait = wait.max(error.retry_after().unwrap_or_default());
-                // A service that is down is called again soon after it is back, even if it requested a longer wait.
+                // An error that may pass automatically is followed by another call soon, even if the service requested a longer wait.
                 let wait = match error.is_retryable() {
                     true => wait.min(times::DEPENDENCY_RETRY_MAX),
                     false => wait,

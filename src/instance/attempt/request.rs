@@ -98,7 +98,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// The announced login. If its Secret has another version by now, the plan must be made again.
+    /// The login that the target names. If its Secret has another version by now, the plan must be made again.
     async fn login(
         &self,
         target: &Applied,
@@ -115,8 +115,8 @@ impl Attempt<'_> {
             });
         }
         let secret = self.observed.facts.login();
-        let announced = secret.zip(target.password_secret.as_ref());
-        let (secret, version) = announced.ok_or(Outcome::Stale)?;
+        let planned = secret.zip(target.password_secret.as_ref());
+        let (secret, version) = planned.ok_or(Outcome::Stale)?;
         let password = secret.password(&self.context.client, version).await;
         let password = password.map_err(|problem| Outcome::not_done(problem.to_string()))?;
         password.map(ServerLogin::Password).ok_or(Outcome::Stale)

@@ -22,12 +22,12 @@ impl Attempt<'_> {
         if let Chore::Connect(wanted) = chore {
             let (owner, now) = (facts.secret_owner(), observed.now);
             let connected = connect(secrets, owner, login.as_ref(), wanted, now).await;
-            // Without it the server stays as it is: the reconcile reports the server, and the next one tries again.
+            // The server does not depend on this Secret: the reconcile reports the server, and the next one tries again.
             let Ok((mut known, is_written)) = connected else {
                 return Ok(Outcome::Rested);
             };
             if known.trouble.is_some() {
-                // The watch shows when the Secret changes. It never shows Secrets of some types.
+                // A change is noticed by the version that the watch shows, which never shows Secrets of some types.
                 known.version.clone_from(&observed.connection_version);
             }
             let is_in_trouble = known.trouble.is_some();

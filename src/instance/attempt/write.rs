@@ -1,4 +1,4 @@
-//! The conditional writes of an attempt. Each fails if the object is no longer the one from which the plan was made.
+//! The conditional writes of an attempt. Each tests the object's UID and the values that it depends on, and fails if one differs.
 
 use super::Attempt;
 use crate::api::names::BINDING;
@@ -37,8 +37,8 @@ pub(super) fn record_path() -> String {
     pointer(&["metadata", "annotations", BINDING])
 }
 
-/// The test that the record is the one that was read. If a JSON-patch test cannot
-/// contain the text, it tests `resourceVersion` instead.
+/// The test that the record is the one that was read; None if there was none. If the test of a JSON patch cannot contain the text,
+/// it tests `resourceVersion` instead.
 pub(super) fn record_test_op(facts: &Facts) -> Option<Value> {
     let text = facts.annotation.as_deref()?;
     Some(match PurchaseRecord::is_testable(text) {
@@ -81,7 +81,7 @@ impl Attempt<'_> {
         let what = match kind {
             "intent" => "record the intent",
             "finalizer" => "remove the finalizer",
-            _ => "write the receipt",
+            _ => "write down the service's answer",
         };
         let (name, params) = (&self.observed.facts.key.name, patch_params());
         let written = match part {
@@ -99,7 +99,7 @@ impl Attempt<'_> {
         Ok(written?.metadata)
     }
 
-    /// The object as the apiserver has it now, past every cache.
+    /// The object as the apiserver has it now, past every cache; `Stale` if it is gone, or another one has its name.
     pub(super) async fn fresh(&self) -> Result<Instance, Outcome> {
         let facts = &self.observed.facts;
         let api = self.api::<Instance>();

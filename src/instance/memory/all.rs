@@ -51,7 +51,7 @@ impl Memories {
     }
 
     /// The state of the cluster went back in time (etcd was restored), so no object counts as new any more. A reconcile in progress
-    /// notices it by the epoch: it sends nothing, and its observation is not stored.
+    /// notices that by the epoch: it begins no mutating call, and its observation is not stored.
     pub fn doubt_all(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         // Not under the lock of the map, which a reconcile may take while it holds its memory.

@@ -16,9 +16,10 @@ pub struct NewestCall {
     pub number: u32,
     /// The nonce of its intent.
     pub nonce: String,
-    /// The nonce of another intent with the same number, whose write got no answer and under which this process sent nothing.
+    /// The nonce of another intent with the same number that status may show: this process sent nothing under it, or the service
+    /// refused the call.
     pub unsent: Option<String>,
-    /// The Account that it was made with.
+    /// The Account of the attempt.
     pub account: Arc<str>,
     /// The verb of the call.
     pub verb: Verb,
@@ -26,36 +27,38 @@ pub struct NewestCall {
     pub intent: Intent,
     /// This process wrote the intent, or will write the next one since status shows a refusal.
     pub is_own: bool,
-    /// For a purchase: no operation has followed it. This process saw it begin or run, and status has not shown its end.
+    /// For a purchase: certainly no operation has followed it, since this process saw it begin or run, and status has not shown its
+    /// end.
     pub is_newest: bool,
-    /// How often its call was made.
+    /// How often this process made the call.
     pub tries: u32,
     /// The service was busy with the server after the last call of this process.
-    pub busy_seen: bool,
-    /// When this term first saw the attempt, when our own call ended, or when its operation ended, whichever is latest. The
-    /// settling time counts from here.
+    pub was_busy_after_call: bool,
+    /// When this term first saw the attempt, when this process last made the call or got its answer, or when the operation ended,
+    /// whichever is latest. The settling time counts from here.
     pub since: Instant,
-    /// Why the outcome of the call is unknown, in the service's words, if this process made the call.
+    /// The error that left the outcome of the call unknown, if this process made the call.
     pub doubt: Option<Box<str>>,
-    /// The outcome of the call, as far as this process knows; `Unknown` if it did not write the intent.
+    /// The outcome of the call, as far as this process, the record or status shows it.
     pub state: CallState,
 }
 
 /// An intent as it was announced.
 #[derive(Clone, Debug)]
 pub enum Intent {
-    /// It is known from the record alone, or status has shown the end of its operation.
+    /// The intent is never written again: it is known from the object alone, or its operation has ended.
     Unneeded,
     /// The record of a purchase, compressed because it is hardly ever read.
     Purchase(Compressed),
-    /// The operation in progress on the server, as status last showed it.
+    /// The operation in progress on the server, as this process announced it or status last showed it.
     Operation(Box<Operation>),
 }
 
 /// The outcome of the one call of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallState {
-    /// This process wrote the intent and sent nothing, or status shows that the service refused the call of any process.
+    /// Nothing is in flight: this process wrote the intent and sent nothing, or status shows that the service refused the call,
+    /// whichever process made it.
     NotSent,
     /// The service refused the call, or it was never sent: it had no effect.
     Refused {
@@ -84,7 +87,7 @@ impl CallState {
 }
 
 impl NewestCall {
-    /// The attempt of a record that this process has just written (`NotSent`), or that it found on the object.
+    /// The attempt of a record: of an intent that this process has just written (`NotSent`), or of any other record.
     pub fn of_purchase(record: &PurchaseRecord, state: CallState, now: Instant) -> Self {
         let is_own = state == CallState::NotSent;
         Self {
@@ -100,14 +103,14 @@ impl NewestCall {
             is_own,
             is_newest: is_own,
             tries: 0,
-            busy_seen: false,
+            was_busy_after_call: false,
             since: now,
             doubt: None,
             state,
         }
     }
 
-    /// The same for an operation on the server in this record.
+    /// The attempt of an operation on the server in this record.
     pub fn of_operation(
         operation: &Operation,
         record: &PurchaseRecord,
@@ -133,16 +136,14 @@ impl NewestCall {
         }
     }
 
-    /// The nonce of an intent with this number under which this process certainly sent nothing.
-    pub(super) fn unsent(self, number: u32) -> Option<String> {
-        let is_unsent = self.is_own && self.state == CallState::NotSent;
-        // `refused` is no value of one intent.
-        let nonce = if is_unsent && self.nonce != Operation::REFUSED {
+    /// The nonce of this intent if this process wrote it and its call certainly had no effect, or else [`Self::unsent`].
+    pub(super) fn without_effect(self) -> Option<String> {
+        // The nonce `refused` identifies no intent.
+        if self.is_own && self.state.is_harmless() && self.nonce != Operation::REFUSED {
             Some(self.nonce)
         } else {
             self.unsent
-        };
-        nonce.filter(|_| self.number == number)
+        }
     }
 
     pub(super) fn is_of(&self, number: u32, nonce: &str) -> bool {
@@ -176,7 +177,7 @@ impl Release {
 /// Why a server counts as gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// The task of its release succeeded.
+    /// The task of its release succeeded, or the service accepted the release of a new server whose Instance is gone.
     Released,
     /// The service does not know it.
     NotFound,

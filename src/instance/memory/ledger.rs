@@ -1,4 +1,4 @@
-//! The rules by which a memory joins the record, the operation in status, and the newest call.
+//! The rules by which a memory combines the record, the operation in status, and the newest call.
 
 use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Verb};
@@ -15,26 +15,26 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Memory {
-    /// The attempt that a record refers to.
+    /// The newest attempt, if it is the one in this record.
     pub fn attempt(&self, record: &PurchaseRecord) -> Option<&NewestCall> {
         let call = self.call.as_deref();
         call.filter(|call| call.is_of(record.attempt, &record.nonce))
     }
 
-    /// The call of an operation, as far as this process knows it.
+    /// The newest attempt, if it is the current call of this operation.
     pub fn call_of(&self, operation: &Operation) -> Option<&NewestCall> {
         let call = self.call.as_deref();
         call.filter(|call| call.is_of(number_of(operation), &operation.nonce))
     }
 
-    /// The server is busy. If this process made the operation's current call within the settling time, the service accepted that
-    /// call. A listing is no evidence of that, since it may be older than it seems.
+    /// The detail shows the server busy. If this process made the operation's current call within the settling time, the service
+    /// accepted that call. A listing is no evidence of that, since it may be older than it seems.
     pub fn busy_after_call(&mut self, operation: &Operation, settle: Duration, now: Instant) {
         let number = number_of(operation);
         let call = self.call.as_deref_mut();
         if let Some(call) = call.filter(|call| call.is_of(number, &operation.nonce)) {
             let is_called = call.is_own && call.tries > 0;
-            call.busy_seen |= is_called && now > call.since && now < call.since + settle;
+            call.was_busy_after_call |= is_called && now > call.since && now < call.since + settle;
         }
     }
 
@@ -46,7 +46,7 @@ impl Memory {
         }
     }
 
-    /// The operation in progress needs not be followed if status gets lost.
+    /// From now on the operation is not followed if status gets lost.
     pub fn stop_following(&mut self) {
         if let Some(call) = &mut self.call
             && matches!(call.intent, Intent::Operation(_))
@@ -108,14 +108,15 @@ impl Memory {
             call.nonce.clone_from(&shown.nonce);
         }
         if self.call_of(shown).is_none() {
-            let former = self.call.take();
-            let unsent = former.and_then(|former| former.unsent(number));
-            let state = match shown.is_refused() || unsent.as_ref() == Some(&shown.nonce) {
+            let former = self.call.take().filter(|former| former.number == number);
+            let harmless = former.as_ref().filter(|former| former.state.is_harmless());
+            let unsent = harmless.and_then(|former| former.unsent.as_ref());
+            let state = match shown.is_refused() || unsent == Some(&shown.nonce) {
                 true => CallState::NotSent,
                 false => CallState::Unknown,
             };
             let mut call = NewestCall::of_operation(shown, record, state, now);
-            call.unsent = unsent;
+            call.unsent = former.and_then(|former| former.without_effect());
             self.call = Some(Box::new(call));
         }
         let Some(call) = &mut self.call else {
@@ -141,6 +142,11 @@ impl Memory {
         let known = self.call.as_deref().filter(is_refused);
         call.tries = known.map_or(0, |known| known.tries);
         if !self.call.as_deref().is_some_and(is_kept) {
+            let former = self
+                .call
+                .take()
+                .filter(|former| former.number == call.number);
+            call.unsent = former.and_then(|former| former.without_effect());
             self.call = Some(Box::new(call));
         }
     }
@@ -158,7 +164,7 @@ impl Memory {
             let is_made = state == CallState::Unknown && call.state != CallState::Unknown;
             call.tries += u32::from(is_made);
             call.state = state;
-            call.busy_seen = false;
+            call.was_busy_after_call = false;
             call.since = Instant::now();
         }
     }
@@ -184,7 +190,7 @@ impl Memory {
         call.state.is_accepted().then_some(call.since)
     }
 
-    /// Whether certainly no server was bought under a record, because this process knows the outcome of each call.
+    /// Whether certainly no server was bought under a record: this process knows the outcome of each of the record's calls.
     pub fn nothing_bought(&self, record: &PurchaseRecord) -> bool {
         let unbought = record.id.is_none() && record.lost == 0 && record.failed == 0;
         let call = self.attempt(record).filter(|_| unbought);

@@ -15,8 +15,8 @@ pub struct Look {
     pub is_unreadable: bool,
     /// The last answer.
     pub answer: LastAnswer,
-    /// The state that the listing showed at that time, unless it has agreed with status since. A row that differs from the detail leads to one read, and not to one for
-    /// each listing.
+    /// The state that the listing showed at the last answer, unless a listing has agreed with status since. So a row that differs
+    /// from the detail leads to one read, and not to one for each listing.
     pub row: Option<RowDigest>,
 }
 
@@ -76,7 +76,7 @@ impl Look {
         }
     }
 
-    /// A listing showed the server busy since.
+    /// A listing showed the server busy after the last answer.
     pub fn was_busy(&mut self) {
         if let LastAnswer::Exists { idle_since, .. } = &mut self.answer {
             *idle_since = None;
@@ -125,7 +125,7 @@ impl Poll {
                 since: began.unwrap_or(now),
                 seen_begin: began.is_some(),
                 last: None,
-                answer: Fact::NotAsked,
+                answer: Fact::NotRead,
                 inconclusive_since: None,
             })
         })
@@ -136,7 +136,7 @@ impl Poll {
         match &self.answer {
             Fact::Known(state) => state.is_final(),
             Fact::Absent => true,
-            Fact::NotAsked | Fact::Unknown(_) => false,
+            Fact::NotRead | Fact::Unknown(_) => false,
         }
     }
 

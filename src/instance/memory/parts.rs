@@ -14,17 +14,18 @@ pub struct Origin {
     /// When this term first saw the object, when the object lost its record, or when the cluster's state went back, whichever is
     /// latest.
     pub since: Instant,
-    /// How many servers replaced others, according to the records that this process read or wrote. A restored store has older ones.
+    /// How many servers replaced others, according to the records that this process read or wrote. A restored etcd has older
+    /// records.
     pub recreated: u32,
     /// Since when status has reported to this process that another cluster recorded the server (`RecordedByOtherCluster`).
     pub other_cluster_reported_since: Option<Box<Instant>>,
 }
 
-/// How an object came here, and with that, whether a server may have been bought for it. A memory that is made again for a known
-/// UID never begins as `InThisTerm`.
+/// How an object came here, and with that, whether a server may have been bought for it. At the beginning of a term, no object
+/// that the process knows already is `InThisTerm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Birth {
-    /// It appeared while this process was the leader, which wrote no intent: no process can have bought anything for it.
+    /// It appeared in this term, and this process has written no intent for it: no process can have bought anything for it.
     InThisTerm,
     /// It was there before, and nothing shows that an intent was ever written.
     Earlier,
@@ -53,7 +54,8 @@ pub struct Observations {
 #[derive(Clone, Debug, Default)]
 pub struct Pacing {
     pub backoff: Backoff,
-    /// No mutating call before this instant.
+    /// When a call that was refused, or a purchase whose intent was not written, may be tried again. An edit of the spec ends the
+    /// pause after a refused create.
     pub not_before: Option<Instant>,
     /// Since when the listing is read at the short interval for this object.
     pub busy_since: Option<Instant>,
@@ -66,7 +68,7 @@ pub struct StatusWrites {
     /// The newest resourceVersion that the watch showed or that answered our own write, and since when it is known. An older
     /// object in the cache is not acted upon. Versions are integers that only grow, except in a restore of etcd.
     pub newest_version: Option<(u64, Instant)>,
-    /// The generation of the spec that was acknowledged before it was acted upon.
+    /// The generation that the last status of this process reported, or whose report was given up: no call waits for that report.
     pub acknowledged: Option<i64>,
     /// The progress that status does not show yet, and since when it has lasted.
     pub progress: Option<(Reason, Instant)>,

@@ -23,7 +23,7 @@ pub(super) async fn perform(
     session: &ReconcileSession,
 ) -> bool {
     // Without a slot the object waits in the queue for calls, and is reconciled when it gets one.
-    if is_answered(observed, read) || (read.is_for_a_call() && !session.may_call(priority)) {
+    if is_answered(observed, read) || (read.is_call() && !session.may_call(priority)) {
         return false;
     }
     match read {
@@ -48,9 +48,9 @@ pub(super) async fn perform(
 fn is_answered(observed: &Observation, read: &NeededRead) -> bool {
     match read {
         NeededRead::Task | NeededRead::References(_) => false,
-        NeededRead::Detail => !matches!(observed.detail, Fact::NotAsked),
-        NeededRead::Login => !matches!(observed.login, LoginFact::NotAsked),
-        NeededRead::Candidate(_) => !matches!(observed.candidate, Fact::NotAsked),
+        NeededRead::Detail => !matches!(observed.detail, Fact::NotRead),
+        NeededRead::Login => !matches!(observed.login, LoginFact::NotRead),
+        NeededRead::Candidate(_) => !matches!(observed.candidate, Fact::NotRead),
     }
 }
 
@@ -90,7 +90,7 @@ async fn query_task(context: &Context, observed: &mut Observation, session: &Acc
         .shared
         .client
         .task(CallPriority::Operation, &poll.task);
-    // A query for which the request limit left no room shows nothing about the task.
+    // A query without an answer in time shows nothing about the task: the request limit may have delayed it.
     let Ok(answer) = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await else {
         return;
     };
@@ -148,7 +148,7 @@ async fn read_detail(
             let uid = &observed.facts.uid;
             session.shared.inventory.confirmed_gone(uid, &id);
         }
-        Fact::NotAsked | Fact::Unknown(_) => {}
+        Fact::NotRead | Fact::Unknown(_) => {}
     }
     take_in_detail(observed, id, session);
 }
@@ -188,7 +188,7 @@ fn take_in_detail(observed: &mut Observation, id: ServerId, session: &AccountSes
                 observed.memory.found_gone(id, Gone::NotFound);
             }
         }
-        Fact::NotAsked | Fact::Unknown(_) => {
+        Fact::NotRead | Fact::Unknown(_) => {
             (look.is_unreadable, look.row) = (true, former.row);
         }
     }

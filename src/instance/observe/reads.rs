@@ -1,18 +1,18 @@
 //! Which read of task or detail is due, and when the next one will be: pure rules over an observation.
 //!
 //! The detail is read again after a pause that depends on the situation (the table below), and at once if the listing shows
-//! something new. After a failed read, only the pause for failed reads counts.
+//! something new. A failed read is repeated after the pause for failed reads, regardless of the listing.
 //!
 //! | Situation | Pause |
 //! |---|---|
-//! | an operation or an accepted release is in progress | a fifth of its age, see [`PollSchedule`](crate::instance::poll_schedule) |
+//! | an operation or an accepted release is in progress | a fifth of its age ([`PollSchedule`](crate::instance::poll_schedule)) |
 //! | the server of an operation is missing | the same, at least `UNREADABLE_RETRY` |
 //! | the service refused the operation | `SERVER_BUSY_RECHECK` |
 //! | the release failed, or the service did not accept it | `UNTAKEN_RELEASE_RECHECK`, after the pause of the release |
 //! | a failed create left something behind | `UNREADABLE_RETRY` |
 //! | nothing of ours is in progress, and the server is busy | `UNREADABLE_RETRY` |
 //! | the server is in a temporary state | half of the time that the state has lasted |
-//! | the circuit breaker of its zone is open | `OPEN_BREAKER_RECHECK` |
+//! | the server is not listed, and the circuit breaker of its zone is open | `OPEN_BREAKER_RECHECK` |
 //! | the listing shows too little, or differs from the detail | `spec.resyncPeriod`, or `RESYNC_DEFAULT` |
 //! | the listing agrees with status | `spec.resyncPeriod`, or none |
 
@@ -89,7 +89,7 @@ fn detail_at(observed: &Observation) -> Option<Instant> {
     }
 }
 
-/// The release shows by its task, or by the server itself.
+/// The task of the release shows its end, or else the server does.
 fn release_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     let call = observed.memory.release_call(id)?;
     let poll = observed.memory.observations.poll.as_ref();
@@ -212,7 +212,7 @@ fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     due.into_iter().flatten().min()
 }
 
-/// When to read a detail again that is read this often.
+/// When to read the detail again, with this pause between two reads.
 fn again(observed: &Observation, id: &ServerId, pause: Duration) -> Instant {
     let look = observed.look();
     let poll = observed.memory.observations.poll.as_ref();

@@ -83,7 +83,7 @@ async fn look_up(
     }
 }
 
-/// When the service refused the recorded purchase. What an older list offers may be sold out or gone.
+/// When the service refused the recorded purchase. An older list may offer something that is sold out or gone.
 fn refused_at(observed: &Observation) -> Option<Instant> {
     let record = observed.facts.purchase()?;
     let attempt = observed.memory.attempt(record)?;

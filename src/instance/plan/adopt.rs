@@ -45,7 +45,7 @@ pub(super) fn accepted(observed: &InSession<'_>) -> Option<Plan> {
     let is_current = match current {
         Some(current) if number < current => return None,
         Some(current) => number == current,
-        // If status names the server, more has happened to it than the purchase.
+        // If status names the server, operations may have followed the purchase.
         None => observed.facts.status_names(id),
     };
     let record = match is_current {
@@ -55,9 +55,9 @@ pub(super) fn accepted(observed: &InSession<'_>) -> Option<Plan> {
     Some(put_on_record(observed, record, id, task))
 }
 
-/// This process bought a server that differs from the recorded one, and the record does not show it. Either the record is older,
-/// because the cluster's state went back: then that other server belongs to the Instance, and nothing else is bought. Or another
-/// process recorded a different server for this attempt, which is missing by now while this one exists.
+/// Records a server that this process bought while the record names another one. Either the record is older than the purchase,
+/// because the cluster's state went back. Or another process recorded another server for the same attempt, and that server is
+/// missing by now, while a listing shows the one that this process bought.
 pub(super) fn bought_instead(observed: &OnRecord<'_>) -> Option<Plan> {
     let (number, id, task) = observed.memory.accepted_server()?;
     let record = observed.record;
@@ -73,7 +73,7 @@ pub(super) fn bought_instead(observed: &OnRecord<'_>) -> Option<Plan> {
 }
 
 /// The record of a purchase as this process announced it. If the object has another record or none, its spec may be older than
-/// the purchase as well. Nothing may be erased to undo what was ordered since (rule 10), so the values in the spec count as
+/// the purchase as well. The new server must not be erased to match an older spec (rule 10), so the values in the spec count as
 /// applied, except for the password.
 fn announced(observed: &InSession<'_>, number: u32, id: &ServerId) -> PurchaseRecord {
     let call = observed.memory.call.as_deref();
@@ -89,15 +89,15 @@ fn announced(observed: &InSession<'_>, number: u32, id: &ServerId) -> PurchaseRe
     record
 }
 
-/// The record for an existing server, from the one on the object. `is_given`: the service gave it to this process. Otherwise it
-/// was found, and its request may have been doubled.
+/// The record for an existing server, from the one on the object. `is_given`: the service gave the server to this process.
+/// Otherwise a listing showed the server, and the request for it may have been doubled.
 fn existing(observed: &InSession<'_>, id: &ServerId, is_given: bool) -> PurchaseRecord {
     let Some(record) = observed.facts.purchase() else {
         return without_record(observed, id);
     };
     let mut record = record.clone();
     if !observed.facts.is_creating() {
-        // The recorded attempt has ended, so the adopted server belongs to an unknown one.
+        // The recorded attempt has ended, so the adopted server belongs to an unknown attempt.
         record.attempt = attempt::next_attempt(observed);
         record.nonce.clear();
         record.cause = Some(Cause::Adoption);
@@ -107,9 +107,9 @@ fn existing(observed: &InSession<'_>, id: &ServerId, is_given: bool) -> Purchase
     if observed.facts.id().is_some_and(|former| former != *id) {
         record.imported = None;
         if !is_as_ordered(observed) {
-            // The server was ordered with the spec of that time, and status may no longer show what was done to the other server
-            // since. Its disk must not be erased to undo that: only the password is set again. The same holds if image or key
-            // are resolved only later.
+            // The server may have been ordered with an older spec. Operations since then changed only the other server, and status
+            // may not show them any more. The disk of this server must not be erased to make up for them, so the values in the
+            // spec count as applied (an image or key that is unresolved, once it is resolved). Only the password is set again.
             counts_as_specified(observed, &mut record, None);
         }
     }
@@ -133,15 +133,16 @@ pub(super) fn without_record(observed: &InSession<'_>, id: &ServerId) -> Purchas
     record
 }
 
-/// The server may have another password than a generated Secret, which must hold the one in force. If status shows what was
-/// applied, that value is used.
+/// The server may have another password than the generated Secret, which must hold the one in force. So the password is set again,
+/// unless status shows which one was applied.
 pub(super) fn forget_generated(observed: &Observation, record: &mut PurchaseRecord) {
     if observed.facts.spec.login.generate.is_some() {
         counts_as_specified(observed, record, None);
     }
 }
 
-/// The server counts as installed as the spec wants it, with the password of this Secret. Without one, the password is set again.
+/// The server counts as installed as the spec describes it, with the password of this Secret. Without a Secret, the password is set
+/// again.
 fn counts_as_specified(
     observed: &Observation,
     record: &mut PurchaseRecord,
@@ -164,8 +165,8 @@ pub(super) fn put_on_record(
     record.id = Some(id.to_string());
     record.task = task.map(ToString::to_string);
     record.refused = None;
-    // Operations and the comparison with the spec look for its place at the end. The places of former attempts stay, since their
-    // servers may still show up.
+    // Operations and the comparison with the spec take the last place as that of the server. The places of former attempts stay,
+    // since their servers may still show up.
     let listing = observed.listing.as_ref();
     if let Some(place) = listing.and_then(|listing| listing.place_of(id)) {
         let place = place.to_string();
@@ -173,7 +174,7 @@ pub(super) fn put_on_record(
         record.places.push(place);
     }
     let why = match &record.imported {
-        Some(_) => Readiness::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
+        Some(_) => Readiness::progress(Reason::Importing, words::importing(id, &Fact::NotRead)),
         None => Readiness::progress(Reason::Creating, attempt::creating(observed)),
     };
     let record = Box::new(record);
@@ -181,8 +182,9 @@ pub(super) fn put_on_record(
     plan.with_id(id.clone())
 }
 
-/// The recorded create failed and nothing was done to its server since. Another server with our marker comes from the same order,
-/// so an edit since then is an edit for it as well. This does not hold if this process may have bought under a later record.
+/// Whether another server with our marker was certainly ordered with the recorded target: the recorded create failed, so no
+/// operation followed it, and this process cannot have bought a server under a later record. Then an edit since that order applies
+/// to the other server, too.
 fn is_as_ordered(observed: &Observation) -> bool {
     let doubt = |record| observed.memory.in_doubt_since(record);
     observed.create_failed().is_some() && observed.facts.purchase().and_then(doubt).is_none()

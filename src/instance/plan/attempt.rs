@@ -24,10 +24,10 @@ pub(super) fn blank(observed: &InSession<'_>) -> PurchaseRecord {
         started_at: observed.wall_clock,
         generation: facts.generation,
         cause: Some(Cause::Spec),
-        // If the server was found, its order is unknown, so the spec counts.
+        // Nothing shows with which values an adopted or imported server was bought, so those in the spec count.
         target: diff::as_specified(observed),
         waiting_password: false,
-        // Empty if a selector has not been resolved: nothing shows the value for a server that was found.
+        // Empty if a selector has not been resolved: nothing shows the value of an adopted or imported server.
         package: id(Reference::Package),
         firewall: (facts.spec.firewall.as_ref()).map(|_| id(Reference::Firewall)),
         resolved: references::pins(observed),
@@ -41,18 +41,18 @@ pub(super) fn blank(observed: &InSession<'_>) -> PurchaseRecord {
     }
 }
 
-/// The same for an attempt that follows another one. It counts lost answers, failures in a row, and replacements, and the places
-/// where the former attempt may have left a server are searched, too.
+/// The record of an attempt that follows another one. It continues the counts of lost answers, failures in a row, and
+/// replacements, and keeps the places where former attempts may have left a server.
 pub(super) fn following(observed: &InSession<'_>, former: &PurchaseRecord) -> PurchaseRecord {
     let mut record = blank(observed);
     // A restored object keeps the marker of the original one.
     record.uid.clone_from(&former.uid);
     (record.lost, record.failed) = (former.lost, former.failed);
-    // The newest place comes last. If every call was refused, no server can be in the former places, unless a limited token hides
-    // it there.
-    let was_refused = (observed.memory.nothing_bought(former) || former.bought_nothing())
+    // The newest place comes last. If no call of the former record had an effect, the former places have no server, except one of
+    // an earlier attempt that a token without rights in its region could not see.
+    let left_no_server = (observed.memory.nothing_bought(former) || former.bought_nothing())
         && !recreate::needs_proof_again(observed, former);
-    if !was_refused {
+    if !left_no_server {
         let mut places = former.places.clone();
         places.retain(|place| !record.places.contains(place));
         places.append(&mut record.places);

@@ -1,8 +1,8 @@
 //! Decides which operation comes next when a recorded server must change, and plans its call.
 //!
-//! The spec is compared with what the service last accepted ([`Applied`](crate::api::Applied)) and never with the last observation, so that only a
-//! change of the spec or of a Secret erases or changes anything (rules 10 and 11). Operations run one at a time: an open one is
-//! resolved in [`follow`](super::follow) before the spec is compared again.
+//! The spec is compared with what the service last accepted ([`Applied`](crate::api::Applied)), and for the power state with the
+//! last observation. So an external change erases nothing and sets no password (rules 10 and 11). Operations run one at a time: an
+//! open one is resolved in [`follow`](super::follow) before the spec is compared again.
 
 use crate::api::conditions::Readiness;
 use crate::api::{Before, ForceStop, Operation, Verb};
@@ -21,14 +21,15 @@ use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
-/// Whether an operation may begin or be repeated: the server is idle and ours, and nothing is in doubt.
+/// Whether an operation may begin or be repeated: the server is idle, in a known state, ours, and as purchased, and the circuit
+/// breaker is closed.
 pub(super) fn may_operate(observed: &Observation, detail: &Map<String, Value>) -> bool {
     is_idle(observation::pending(detail))
         && observed.unknown_state(detail).is_none()
         && may_cut_power(observed, detail)
 }
 
-/// The same for a power cut: the server may be busy with the stop that does not take effect.
+/// The same for a power cut, except that the server may be busy with the stop that does not take effect, and in an unknown state.
 pub(super) fn may_cut_power(observed: &Observation, detail: &Map<String, Value>) -> bool {
     judge::is_ours(observed, detail)
         && judge::bought_otherwise(observed).is_none()
@@ -40,9 +41,8 @@ pub(super) fn begin(server: &Comparison<'_>, id: &ServerId) -> OrPlan<()> {
     let observed = server.observed;
     let due = server.operations();
     let is_touched = due.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
-    if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
-    {
-        // A new version of a Secret that the operator wrote without another password is no difference.
+    if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotRead) {
+        // A new version of the Secret without another password is no difference, and only the login shows that.
         return Err(Box::new(Plan::needing(NeededRead::Login)));
     }
     if due.is_empty() || policy::restriction(observed).is_some() {
@@ -104,7 +104,7 @@ fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> OrPlan<Plan> 
     Ok(call(id, operation, true))
 }
 
-/// The plan that makes the current call of an operation. `announce`: its intent is written first.
+/// The plan that makes the current call of an operation. `announce`: the intent of the call is written first.
 pub(super) fn call(id: &ServerId, operation: Operation, announce: bool) -> Plan {
     let why = Readiness::progress(row(operation.verb).reason, words::running(&operation, id));
     Plan::act(Step::Operate {

@@ -13,9 +13,9 @@ use crate::instance::plan::{adopt, evidence, import, policy, recreate, words};
 use crate::instance::times;
 use tokio::time::Instant;
 
-/// Nothing is recorded.
+/// No attempt is recorded.
 pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
-    first_what_is_ours(observed, None)?;
+    before_a_purchase(observed, None)?;
     if let Some(import) = &observed.facts.spec.import {
         return import::plan(observed, import);
     }
@@ -24,7 +24,7 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
     let untouched = status.id.is_none() && status.operation.is_none() && status.attempt == 0;
     if memory.origin.birth == Birth::InThisTerm && untouched {
         // This process saw the object appear and never made a call for it, so no process can have bought a server. No listing is
-        // needed. If the write of the intent failed a moment ago, it waits.
+        // needed. If the write of the intent failed a moment ago, the next try waits.
         let wait = memory.pace.not_before.filter(|at| *at > observed.now);
         return match wait {
             Some(at) => Ok(Plan::wait(at - observed.now)),
@@ -32,7 +32,7 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
         };
     }
     // A server with our marker may exist. If an attempt may be open, its settling time must pass first. If nothing shows an
-    // attempt, its traces may have been lost, so a server must have had the time to be listed.
+    // attempt, its record may have been lost: wait until a server that it bought would be listed.
     let since = memory.origin.since;
     let doubtful = memory.origin.birth == Birth::Intended || !untouched;
     let settled = match doubtful {
@@ -44,13 +44,14 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
         return Ok(wait_for_listings(observed, since, 1));
     }
     match evidence::proof(observed, None, settled) {
-        // A server once existed and is nowhere now. A missing server is not proven gone, so nothing is bought in its place.
+        // Status names a server that no listing shows. A missing server is not proven gone, so nothing is bought in its place.
         Proof::Absent | Proof::AbsentInUnverifiedAccount if status.id.is_some() => {
             Ok(missing(observed))
         }
+        // Without a record there is no credential to compare, so the account counts as ours.
         Proof::Absent | Proof::AbsentInUnverifiedAccount => create(observed, None),
         Proof::Open if doubtful => {
-            let doubt = "the record of an earlier create is lost, so it may have been carried out";
+            let doubt = "a create may have been made whose record is lost; its outcome is unknown";
             Ok(unsettled(observed, doubt, settled))
         }
         Proof::Open => Ok(wait_for_listings(observed, settled, 2)),
@@ -60,17 +61,17 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
 /// An attempt is recorded, and its server is not.
 pub(super) fn go_on(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan<Plan> {
     let attempt = observed.memory.attempt(record);
-    first_what_is_ours(observed, attempt.map(|attempt| attempt.since))?;
-    // If an operation has followed the attempt, its call is the newest.
+    before_a_purchase(observed, attempt.map(|attempt| attempt.since))?;
+    // The settling time counts from the newest call: that of the attempt, or a later one.
     let since = observed.memory.settling_since().unwrap_or(observed.now);
-    // Its server existed, and a user removed the identifier from the record; or a later purchase is in doubt.
+    // The attempt's server existed, and a user removed its identifier from the record; or a later purchase is in doubt.
     let is_outdated =
         observed.facts.status.applied.is_some() || observed.memory.in_doubt_since(record).is_some();
     let Some(attempt) = attempt.filter(|_| !is_outdated) else {
         return settle(observed, record, since);
     };
     match &attempt.state {
-        // A server that only an older listing shows was not adopted; the next listing shows whether it exists.
+        // A server that only a listing from before the attempt shows was not adopted; the next listing shows whether it exists.
         CallState::NotSent | CallState::Refused { .. } if !adopt::bearing(observed).is_empty() => {
             Ok(wait_for_listings(observed, since, 1))
         }
@@ -79,23 +80,23 @@ pub(super) fn go_on(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan
         {
             after_refusal(observed, record, since, (message, *reason))
         }
-        // Certainly nothing was bought under this attempt, since this process knows the outcome of each of its calls: it may make
-        // the call again.
+        // Certainly nothing was bought under this attempt, since this process knows the outcome of each call of the attempt: it
+        // may make the call again.
         CallState::Refused { message, reason } => {
             pause(observed, record, (message, *reason))?;
             repeat(observed, record)
         }
         CallState::NotSent => repeat(observed, record),
-        // A server that the service gave is recorded first; see above.
+        // `before_a_purchase` has recorded an accepted server, unless the server is known to be gone.
         CallState::Accepted { .. } | CallState::Unknown => settle(observed, record, since),
     }
 }
 
-/// The service refused the attempt, and another look at the listings comes before the next one.
+/// The service refused the attempt, and the next attempt needs the listings first.
 ///
-/// A former process recorded the refusal, and this one has not seen the listings. Or the refusal voids the proof of absence: the
-/// call is repeated after a pause, and only passes that began after the pause count, since a limit that is lifted meanwhile shows
-/// in them.
+/// A former process recorded the refusal, and this one has not seen the listings. Or the refusal voids the proof of absence: then
+/// the next attempt comes after a pause, and only passes that began after the pause count. If the token may see a region again by
+/// then, they show the servers there.
 fn after_refusal(
     observed: &InSession<'_>,
     record: &PurchaseRecord,
@@ -109,6 +110,7 @@ fn after_refusal(
         || spec.import.is_some()
         || recreate::called_off(observed, recreated).is_some();
     if is_void && buys_none {
+        // `create` imports, or reports why nothing is bought.
         return create(observed, Some(FormerOutcome::Refused));
     }
     // If this process was refused as well, it keeps its own pause: two active processes must not alternate without a pause.
@@ -125,7 +127,7 @@ fn after_refusal(
         Proof::Absent | Proof::AbsentInUnverifiedAccount => {
             create(observed, Some(FormerOutcome::Refused))
         }
-        // The current spec was not refused.
+        // The refusal was of an older spec.
         Proof::Open if record.generation != observed.facts.generation => {
             Ok(wait_for_listings(observed, since, 2))
         }
@@ -137,15 +139,15 @@ fn after_refusal(
     }
 }
 
-/// The pause after a refusal, unless it is over, or the spec has changed since.
+/// The pause after a refusal, unless the pause is over, or the spec has changed since the refusal.
 fn pause(
     observed: &Observation,
     record: &PurchaseRecord,
     (message, reason): (&str, Reason),
 ) -> OrPlan<()> {
-    let is_refused = record.generation == observed.facts.generation;
+    let is_current = record.generation == observed.facts.generation;
     let not_before = observed.memory.pace.not_before;
-    match not_before.filter(|at| *at > observed.now && is_refused) {
+    match not_before.filter(|at| *at > observed.now && is_current) {
         Some(at) => Err(Box::new(Plan::rest(
             Readiness::refused(message, reason),
             at - observed.now,
@@ -154,25 +156,21 @@ fn pause(
     }
 }
 
-/// Checks before every purchase: a receipt that is pending, a server that a listing shows with our marker since the attempt was
-/// first seen, an open circuit breaker.
-fn first_what_is_ours(observed: &InSession<'_>, since: Option<Instant>) -> OrPlan<()> {
+/// The plan that comes before a purchase, if any: record a server that the service gave this process, adopt a server with our
+/// marker that a listing from after `since` shows, or wait while the circuit breaker is open.
+fn before_a_purchase(observed: &InSession<'_>, since: Option<Instant>) -> OrPlan<()> {
     first(adopt::accepted(observed))?;
     first(adopt::adopt(observed, since))?;
     first(plan_while_breaker_open(observed))
 }
 
-/// The outcome of an attempt is unknown since then: look for its server, and buy again only after a proof of absence.
+/// The outcome of an attempt is unknown since `since`: look for its server, and buy again only after a proof of absence.
 fn settle(observed: &InSession<'_>, record: &PurchaseRecord, since: Instant) -> OrPlan<Plan> {
     let settled = since + observed.session.settle;
     let doubt = words::doubt(observed.memory.attempt(record), Verb::Create);
     match evidence::proof(observed, None, settled) {
-        // The server existed long enough for operations on it. A missing server is not proven gone.
-        Proof::Absent | Proof::AbsentInUnverifiedAccount
-            if observed.facts.status.applied.is_some() =>
-        {
-            Ok(missing(observed))
-        }
+        // The create had ended, so the server existed. A missing server is not proven gone.
+        Proof::Absent if observed.facts.status.applied.is_some() => Ok(missing(observed)),
         Proof::Absent => create(observed, Some(FormerOutcome::Lost)),
         Proof::AbsentInUnverifiedAccount => Ok(evidence::wait_for_our_account(
             Reason::CreateUnconfirmed,
@@ -187,25 +185,25 @@ fn settle(observed: &InSession<'_>, record: &PurchaseRecord, since: Instant) -> 
 fn unsettled(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
     let name = names::server_name(&observed.facts.key.name, &observed.facts.marker);
     let until = words::until(observed, settled);
-    let listings = match until.is_empty() {
+    let ending = match until.is_empty() {
         false => format!("{until} (settleSeconds), and nothing is bought before that"),
         true => format!(
             "; nothing is bought before two listings in a row are without it{}",
             words::unlisted(observed)
         ),
     };
-    let message = format!("{doubt}: looking for a server named {name}{listings}");
+    let message = format!("{doubt}: looking for a server named {name}{ending}");
     let why = Readiness::reconciling(Reason::CreateUnconfirmed, message);
     let why = Some(why).filter(|_| !recreate::is_called_off(observed));
     Plan::until_proven(why, observed, settled)
         .with_operation(observed.facts.purchase().map(of_purchase))
 }
 
-/// A server existed, its record is lost, and no listing shows it.
+/// A server existed, no record names it, and no listing shows it.
 fn missing(observed: &Observation) -> Plan {
     let id = observed.facts.status.id.as_deref().unwrap_or_default();
     let message = format!(
-        "server {id} is no longer at the service and its record is lost; nothing is bought in its place: {}",
+        "no listing shows server {id}, and no record names it; nothing is bought in its place: {}",
         words::another(&observed.facts.spec)
     );
     let readiness = Readiness::stalled(Reason::ServerMissing, message);

@@ -1,4 +1,5 @@
-//! Why an operation is begun. The cause is reported in record, history, Events and log, and never used for decisions.
+//! Why an operation is begun. The cause is reported in record, status, history, Events and log. No call depends on it: it only
+//! selects the Event of a create, and the cause of the next attempt.
 
 use crate::api::{Applied, Cause, Operation, PowerState, PurchaseRecord, Verb};
 use crate::instance::observation::Observation;
@@ -6,6 +7,8 @@ use crate::instance::observation::Observation;
 /// Why an operation on an existing server is begun.
 pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: &Applied) -> Cause {
     match verb {
+        // A reinstall left the server off.
+        Verb::Start if observed.facts.status.left_off => Cause::Spec,
         Verb::Start if applied.power_state == Some(PowerState::Running) => Cause::Drift,
         Verb::Stop if applied.power_state == Some(PowerState::Stopped) => Cause::Drift,
         Verb::ModifyPassword => of_password(observed, applied, target),
@@ -20,8 +23,7 @@ pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: 
 
 /// Why a server is bought after this attempt.
 pub(super) fn of_purchase(former: &PurchaseRecord, was_released_externally: bool) -> Cause {
-    let is_again = former.cause == Some(Cause::ExternalDeletion);
-    match was_released_externally || is_again {
+    match was_released_externally || former.cause == Some(Cause::ExternalDeletion) {
         true => Cause::ExternalDeletion,
         false => Cause::Spec,
     }
@@ -42,7 +44,7 @@ fn of_password(observed: &Observation, applied: &Applied, target: &Applied) -> C
     }
 }
 
-/// Cause and generation of the spec, for the end of a sentence.
+/// Cause, generation of the spec and version of the Secret, in brackets at the end of an Event.
 pub(in crate::instance) fn summary(operation: &Operation) -> String {
     let why = operation
         .cause

@@ -1,5 +1,5 @@
 //! The object is being deleted: release the recorded server, then every server with the marker, then prove that none is left,
-//! then remove the finalizer (rule 8).
+//! then remove the finalizer (rule 8). Or keep the server, if the spec requires that.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{DeletionPolicy, PurchaseRecord};
@@ -37,19 +37,15 @@ fn is_kept(observed: &Observation) -> bool {
     observed.facts.spec.deletion_policy == DeletionPolicy::Retain || policy::is_observed(observed)
 }
 
-/// The deletions that need no read of the service: a protected Instance stays, one that bought nothing goes, and one whose server
-/// is known and kept goes, too.
+/// The deletions that need no read of the service: of an Instance that bought nothing, and of one whose server is known and kept.
 pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     if !observed.facts.deleting {
         return None;
     }
-    if observed.facts.spec.deletion_protection {
-        return Some(Plan::rest(protected(), times::IDLE_REQUEUE));
-    }
     let bought_nothing = |record| observed.memory.nothing_bought(record);
     if observed.facts.purchase().is_some_and(bought_nothing) && observed.release_target().is_none()
     {
-        // This process knows the outcome of each call, so there is no server to look for and no place to look in.
+        // This process knows the outcome of each call, so there is no server to look for.
         return Some(finish(observed));
     }
     if !is_kept(observed) || matches!(observed.facts.record, Record::Invalid(_)) {
@@ -64,14 +60,6 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     };
     let known = observed.facts.id().or_else(given).or_else(shown)?;
     Some(retain(observed, &[known]))
-}
-
-/// The readiness for a deletion that releases nothing.
-pub(in crate::instance) fn protected() -> Readiness {
-    let message = "this Instance was deleted while spec.deletionProtection is true, so nothing is released: set \
-                   spec.deletionProtection to false to have its server released; to keep the server, set \
-                   spec.deletionPolicy to Retain before that";
-    Readiness::stalled(Reason::DeletionProtected, message)
 }
 
 /// Removes the finalizer and keeps these servers.
@@ -106,7 +94,7 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
     Plan::act(Step::Retain { event })
 }
 
-/// Releases a server of ours that is not known to be gone.
+/// Releases a server of ours that is not known to be gone, or waits for its release.
 fn release(observed: &Observation, id: &ServerId) -> Plan {
     let call = observed.memory.release_call(id);
     let is_idle = matches!(&observed.detail, Fact::Known(detail) if is_idle(detail.pending()));
@@ -192,7 +180,7 @@ fn finish(observed: &Observation) -> Plan {
     }
 }
 
-/// The service refused every create.
+/// Whether the record shows that the service refused every create.
 fn bought_nothing(observed: &Observation) -> bool {
     let record = observed.facts.purchase();
     record.is_some_and(PurchaseRecord::bought_nothing)
@@ -201,7 +189,7 @@ fn bought_nothing(observed: &Observation) -> bool {
 /// Waits for the proof by listings that begin after `since`.
 fn confirming(observed: &Observation, since: Instant) -> Plan {
     let unlisted = words::unlisted(observed);
-    // If this reconcile found the server gone, `since` is a moment after the reconcile's own time, which is no settling time.
+    // If this reconcile found the server gone, `since` is a moment later than `now`, and no settling time is involved.
     let is_settling = since.saturating_duration_since(observed.now) > times::PASS_RECHECK;
     let is_awaited = !unlisted.is_empty() || is_settling;
     let obstacle = match is_settling && unlisted.is_empty() {
@@ -228,9 +216,9 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
 
 /// The instant after which both passes of the proof must begin.
 ///
-/// If the outcome of every attempt is known and every server that is gone was seen before, this is when the last one was known to
-/// be gone. Otherwise a request may still take effect, or a server that no listing has shown may still appear, so the passes begin
-/// after the settling time.
+/// If the outcome of every attempt is known, and no server was reported as not found without having been observed before, this is
+/// when the last server was known to be gone, or else when the last call ended. Otherwise a request may still take effect, or a
+/// server that no listing has shown may still appear, so the passes begin after the settling time.
 fn proof_since(observed: &InSession<'_>) -> Instant {
     let memory = &observed.memory;
     let gone = || memory.releases.values().filter_map(Release::gone);

@@ -1,7 +1,7 @@
 //! The target state in the spec, and the state that the service last accepted.
 //!
-//! The spec is compared with what the service last accepted ([`Applied`]) and never with the last observation, so that only a
-//! change of the spec or of a Secret erases or changes anything (rules 10 and 11).
+//! The spec is compared with what the service last accepted ([`Applied`]), and for the power state with the last observation (in
+//! [`due`](super::due)). So an external change erases nothing and sets no password (rules 10 and 11).
 
 use crate::api::{Applied, Operation, PowerState, PurchaseRecord, Reference, Verb};
 use crate::credentials::KnownLogin;
@@ -9,7 +9,7 @@ use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::{observation, references};
 
 /// The target state in the spec, as far as it is known without reading a Secret. The image is empty if the selector for it or for
-/// the key pair has not been resolved: then the spec asks for nothing.
+/// the key pair has not been resolved: then no reinstall is due.
 pub(super) fn as_specified(observed: &Observation) -> Applied {
     let spec = &observed.facts.spec;
     let key = references::id(observed, Reference::SshKey);
@@ -52,10 +52,10 @@ pub(super) fn applied(observed: &Observation, record: &PurchaseRecord) -> Applie
     }
 }
 
-/// The result of a purchase, from its record. If status was lost, later operations may have changed it. Then the values in the
-/// spec count as applied, with two exceptions that are visible or harmless (decision 29): the bought image, if the server still
-/// shows it, and the password, which is set again unless it is the one of the purchase. The spec of a restored object may be any
-/// older one, and counts.
+/// The result of a purchase, from its record. If status was lost, later operations may have changed the server. Then the values in
+/// the spec count as applied, with two exceptions that are visible or harmless (decision 29): the bought image, if the server
+/// still shows it, and the password, which is set again unless it is the one of the purchase. A restored object may have any older
+/// spec, which counts except for a generated password.
 pub(super) fn by_purchase(observed: &Observation, record: &PurchaseRecord) -> Applied {
     let facts = &observed.facts;
     if is_in_flight(observed, record) {
@@ -116,8 +116,8 @@ pub(super) fn result_of(observed: &Observation, operation: &Operation) -> Applie
     if !target.image.is_empty() {
         return target;
     }
-    // Only the password may be known: always if the operator generates it, and after an operation later than the purchase, which
-    // records none if the password is still to be set.
+    // Without an image, only the password of the target counts. A target without a password means that one is still to be set. The
+    // exception is a purchase with a password of the user: then the password in the spec counts.
     let is_later = operation.verb != Verb::Create;
     let is_known = is_later || is_stranded || generates || target.password_secret.is_some();
     let specified = as_specified(observed);

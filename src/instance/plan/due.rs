@@ -93,8 +93,8 @@ impl<'a> Comparison<'a> {
         due.map(|(verb, _)| verb).collect()
     }
 
-    /// Values that count as applied without a call once no operation is due: an image that the server already has, a Secret that the
-    /// operator changed without another password, a restart of a server that is off.
+    /// The applied values, with those that count as applied without a call once no operation is due: for example an image that the
+    /// server already has, a Secret that the operator changed without another password, a restart of a server that is off.
     pub(super) fn applied_without_call(&self) -> Applied {
         let (observed, applied, detail) = (self.observed, &self.applied, self.detail);
         let is_done = self.operations().is_empty();
@@ -124,7 +124,7 @@ impl<'a> Comparison<'a> {
             accepted.key.clone_from(&applied.key);
             accepted.reinstall.clone_from(&applied.reinstall);
         }
-        // Neither does a missing Secret.
+        // A missing Secret does not undo an applied password either.
         accepted.password_secret = match &accepted.key {
             Some(_) => None,
             None => (accepted.password_secret).or_else(|| applied.password_secret.clone()),
@@ -146,7 +146,7 @@ impl<'a> Comparison<'a> {
         let undecided = ended::undecided(observed, applied);
         let is_requested = differs
         || is_new
-        // Unless the server shows the image of an undecided reinstall: then it happened.
+        // An undecided reinstall stays requested, unless it changed the image and the server shows the new one: then it happened.
         || (undecided.is_some() && spec.image == applied.image);
         if spec.image.is_empty() || !is_requested {
             // An empty image means that the selectors of the spec are unresolved.
@@ -206,8 +206,8 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// Whether the spec names another image than the applied one. If the server already shows that image, the spec accepts an external
-    /// change, unless the image was left by a reinstall that failed.
+    /// Whether the spec has another image than the applied one. If the server already shows the image of the spec, the spec accepts
+    /// an external change, unless a reinstall that failed left that image.
     fn is_other_image(&self, spec: &Applied) -> bool {
         let shown = observation::text(self.detail, "imageResourceUUID");
         let unfinished = self.observed.facts.status.unfinished_image.as_ref();
@@ -216,7 +216,8 @@ impl<'a> Comparison<'a> {
     }
 
     /// Whether the password that was read is the applied one: it is from the applied version, or from one that the operator settled
-    /// from that version. A pending password does not count, since it must be set again so that the Secret shows it as set.
+    /// from that version. A password that is pending in a later version does not count: only the next operation that sets it lets
+    /// the Secret show it as set.
     fn is_same_password(&self) -> bool {
         let in_force = self.applied.password_secret.as_ref();
         let (LoginFact::Ready(login), true) = (&self.observed.login, in_force.is_some()) else {
@@ -228,12 +229,12 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The generated Secret is missing: a user deleted it to get another password.
+/// Whether the generated Secret is missing, for instance because a user deleted it to get another password.
 pub(super) fn lacks_secret(observed: &Observation) -> bool {
     observed.facts.spec.login.generate.is_some() && observed.secret_version.is_none()
 }
 
-/// A new token in the spec; a token that was removed asks for nothing.
+/// Whether the spec has a new token or a new version of the Secret. One that was removed requests nothing.
 fn is_new(specified: Option<&String>, applied: Option<&String>) -> bool {
     specified.is_some() && specified != applied
 }

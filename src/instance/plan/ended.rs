@@ -95,7 +95,7 @@ pub(super) fn with_end(
     }
 }
 
-/// How often in a row this operation, with this target, ended like this.
+/// How often in a row this operation, with this target, ended for this reason or for one with the same pauses.
 fn times_before(observed: &Observation, operation: &Operation, reason: EndReason) -> u32 {
     let is_alike =
         |retry: &&Retry| times::pause_after(retry.reason, 1) == times::pause_after(reason, 1);
@@ -169,8 +169,8 @@ pub(super) fn is_same_installation(
     of(&desired) == of(target)
 }
 
-/// The reason to report after an operation ended badly. A failure is `Stalled` once there were so many in a row that
-/// waiting is not enough.
+/// The readiness to report after an operation ended badly. A failure is `Stalled` once there were as many in a row as
+/// [`times::RETRY_FAILED`] has pauses: then waiting hardly helps.
 pub(super) fn why(retry: &Retry) -> Readiness {
     let (verb, failed) = (retry.verb, Reason::OperationFailed);
     let message = retry.message.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Conclusions from observations of a server, and from its status.
+//! Conclusions from listings, reads and status about the existence of servers, and the plans that wait for them.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::cloud::ServerId;
@@ -12,11 +12,11 @@ use crate::instance::times;
 use tokio::time::Instant;
 
 /// Whether the service's answers certainly come from the account that bought the server. True if the token is the one of the
-/// purchase, or if, in every region where this Instance may have a server, a listing with the current token has shown a server
-/// that was recorded under the purchase's credential.
+/// purchase, if there is no record, or if, in every region where this Instance may have a server, a listing with the current token
+/// has shown a server that was recorded under the purchase's credential.
 pub(super) fn is_our_account(observed: &InSession<'_>) -> bool {
     let (session, record) = (observed.session, observed.facts.purchase());
-    session.shown_ours || record.is_none_or(|record| session.made(record))
+    session.knows_our_account || record.is_none_or(|record| session.made(record))
 }
 
 /// The conclusion of the listings about servers with our marker.
@@ -67,7 +67,7 @@ pub(super) fn wait_for_listings(observed: &Observation, since: Instant, passes: 
     if rest.is_zero() {
         return Plan::rest(why, times::PASS_RECHECK).requesting_passes(since, passes);
     }
-    // Keep the status that this spec has until then: the wait is over before a user could act on the message.
+    // If status refers to this spec already, it stays meanwhile: the wait is over before a user could act on the message.
     Plan::wait(rest).because(Some(why).filter(|_| !is_current(observed)))
 }
 
@@ -76,7 +76,7 @@ pub(super) fn is_current(observed: &Observation) -> bool {
     observed.facts.status.observed_generation == observed.facts.generation
 }
 
-/// Many known servers vanished at once: nothing is bought or released until there is an explanation.
+/// The plan while the circuit breaker is open, since many known servers vanished at once: nothing is bought or released.
 pub(super) fn plan_while_breaker_open(observed: &Observation) -> Option<Plan> {
     let listing = observed.listing.as_ref();
     listing.filter(|listing| listing.breaker_open())?;
@@ -86,9 +86,8 @@ pub(super) fn plan_while_breaker_open(observed: &Observation) -> Option<Plan> {
     Some(Plan::rest(readiness, times::PASS_RECHECK).listing_often())
 }
 
-/// Whether the service denies that the recorded server exists, and it is missing from all listings although it should be there: it
-/// was observed before, or it was bought so long before the listing began that a new server must have appeared. A listing from
-/// before the purchase does not count.
+/// Whether the service denies that the recorded server exists, and all listings lack the server although they should show it: it
+/// was observed before, or the settling time of the newest call was over when the listing began.
 pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
     let id = &observed.id;
     // None if this process knows no call.
@@ -101,7 +100,7 @@ pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
     let is_denied = match &observed.detail {
         Fact::Known(_) => false,
         Fact::Absent => true,
-        Fact::NotAsked | Fact::Unknown(_) => observed.look().is_absent(),
+        Fact::NotRead | Fact::Unknown(_) => observed.look().is_absent(),
     };
     let settle = observed.session.settle;
     is_denied && (was_seen || settling_since.is_none_or(|since| began >= since + settle))

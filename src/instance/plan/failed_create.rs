@@ -29,7 +29,7 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     if let Some(plan) = plan_while_breaker_open(observed) {
         return Some(plan);
     }
-    // The report that no other server is bought stays: a new process that has observed less adds nothing.
+    // If status reports that no other server is bought, that report stays: a new process that has observed less adds nothing.
     let is_called_off = recreate::is_called_off(observed);
     let why = (!is_called_off).then_some(readiness);
     if let Some((_, since)) = observed.memory.gone(id) {
@@ -44,8 +44,8 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
             let (id, reason) = (id.clone(), ReleaseReason::Failed);
             Plan::act(Step::Release { id, why: reason }).because(why)
         }
-        // If the policy forbids the release, report that after each read and nothing in between.
-        Fact::NotAsked if policy::restriction(observed).is_some() => wait,
+        // If the spec forbids the release, status reports that after each read, and stays in between.
+        Fact::NotRead if policy::restriction(observed).is_some() => wait,
         _ => wait.because(why),
     })
 }
@@ -66,7 +66,8 @@ fn pause(record: &PurchaseRecord) -> Duration {
     times::pause_after(EndReason::Failed, failures).unwrap_or_default()
 }
 
-/// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
+/// The leftover of the failed create is gone: another server is bought after a pause, once it is proven that no other server with
+/// the marker exists.
 fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) -> Plan {
     let record = observed.record;
     let doubt = observed.memory.in_doubt_since(record);

@@ -1,11 +1,11 @@
-//! An operation on a recorded server is open: follows its calls to its end, regardless of their outcomes.
+//! An operation on a recorded server is open: follows it from call to call until it ends, well or badly.
 //!
 //! A call that the service accepted is never repeated; a new attempt follows a failed task. Without a receipt, the server's state
-//! after the settling time decides. If that shows nothing, the operation is requested again, except for a reinstall (rules 10 and
-//! 11 of `docs/maintainers/proof.md`).
+//! decides after the settling time, or sooner if the effect is evident. If the state shows nothing, the operation is requested
+//! again, except for a reinstall (rules 10 and 11 of `docs/maintainers/proof.md`).
 //!
-//! [`follow`] distinguishes what is known about the current call. Each of its arms ends in one of three: the call goes on
-//! ([`OpenOperation::running`]), it is made ([`OpenOperation::make_call`]), or it has ended ([`OpenOperation::call_ended`], in [`end`]).
+//! [`follow`] distinguishes what is known about the current call. Each of its arms waits, usually for the call that goes on
+//! ([`OpenOperation::running`]), makes a call ([`OpenOperation::make_call`]), or ends it ([`OpenOperation::call_ended`]).
 
 mod call;
 mod end;
@@ -66,7 +66,7 @@ impl OpenOperation<'_> {
         }
         let detail = match &self.observed.detail {
             Fact::Known(detail) if is_idle(detail.pending()) => detail,
-            // The next call waits for the circuit breaker, as `make_call` reports.
+            // The stop is done. While the circuit breaker is open, the next call waits, and status shows that as in `make_call`.
             _ if self.operation.stage == Some(Stage::Stopping)
                 && matches!(task, Fact::Known(TaskState::Succeeded)) =>
             {
@@ -77,7 +77,7 @@ impl OpenOperation<'_> {
         let has_ended = match task {
             Fact::Known(TaskState::Succeeded) => true,
             // The answer named no task.
-            Fact::NotAsked if self.operation.task_id.is_none() => {
+            Fact::NotRead if self.operation.task_id.is_none() => {
                 is_settled || self.effect() == Some(true)
             }
             // The service forgot the task, or has given no useful answer for long.
@@ -85,11 +85,11 @@ impl OpenOperation<'_> {
             Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }) => {
                 is_settled && self.is_task_unreadable()
             }
-            // Believe that, until it has run too long for a server that shows no operation.
+            // Believe the task, until it has run too long for a server that shows no operation.
             Fact::Known(TaskState::Running) => {
                 is_settled && self.is_overdue() && self.effect() != Some(false)
             }
-            Fact::Known(TaskState::Failed { .. }) | Fact::NotAsked => false,
+            Fact::Known(TaskState::Failed { .. }) | Fact::NotRead => false,
         };
         match has_ended {
             true => self.ended_at_service(detail, is_settled),
@@ -144,7 +144,7 @@ impl OpenOperation<'_> {
         self.installs_another_image() && is_new
     }
 
-    /// Whether the server shows the effect of the current call; None if nothing shows it.
+    /// Whether the server shows the effect of the current call; None if its detail leaves that open, or was not read.
     fn effect(&self) -> Option<bool> {
         let detail = self.observed.detail.known()?;
         let (target, before) = (
@@ -173,9 +173,10 @@ impl OpenOperation<'_> {
         self.row().evidence.is_enough() && self.effect() == Some(true) && is_idle
     }
 
-    /// Whether the service was busy with the server after the current call.
+    /// Whether this process made the current call and then saw the service busy with the server.
     fn was_busy(&self) -> bool {
-        self.newest_call().is_some_and(|attempt| attempt.busy_seen)
+        self.newest_call()
+            .is_some_and(|attempt| attempt.was_busy_after_call)
     }
 
     /// Whether the task has given no useful answer for long. A single failed query is no evidence.
@@ -190,7 +191,7 @@ impl OpenOperation<'_> {
         attempt.is_some_and(|attempt| self.observed.now >= attempt.since + self.row().overdue)
     }
 
-    /// Whether spec and Secret still request the current call.
+    /// Whether spec and Secret are still those for which the operation was announced.
     fn is_still_requested(&self) -> bool {
         let (secret, announced) = (
             &self.observed.secret_version,

@@ -1,4 +1,4 @@
-//! An existing server is imported instead of buying one: find it, read it, check that it has no owner, then record it.
+//! An existing server is imported instead of buying one: find it, read it, check that no other Instance owns it, then record it.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Cause, Import, Imports, Reference};
@@ -16,15 +16,15 @@ use crate::runtime::watch::ObjectKey;
 use crate::session::ConflictingOwner;
 use crate::{catalog, inventory};
 
-/// The steps to the record. Never buys.
+/// Plans the next step of an import. Never buys.
 pub(super) fn plan(observed: &InSession<'_>, import: &Import) -> OrPlan<Plan> {
     is_allowed(observed, import, None)?;
-    // The values to compare the server with come first.
+    // First resolve the selectors: the server is compared with their values.
     resolve::purchase(observed)?;
     let id = find(observed, import)?;
     is_allowed(observed, import, Some(&id))?;
     let name = match &observed.candidate {
-        Fact::NotAsked => return Ok(Plan::needing(NeededRead::Candidate(id))),
+        Fact::NotRead => return Ok(Plan::needing(NeededRead::Candidate(id))),
         Fact::Known(detail) => fits(observed, import, &id, detail)?,
         Fact::Absent => {
             let message = "is listed, but the service reports that it does not exist when the operator reads it";
@@ -42,7 +42,7 @@ pub(super) fn plan(observed: &InSession<'_>, import: &Import) -> OrPlan<Plan> {
         }
         ConflictingOwner::Instance(owner) => {
             let mut plan = conflict(owner, &id);
-            // The server was on record here until the store went back. Do not report a server that is not on record: it would
+            // The server was on record here until etcd was restored. Do not report a server that is not on record: that would
             // block the Instance that owns it.
             plan.changes.forget_server = observed.facts.status_names(&id);
             Err(plan)
@@ -63,7 +63,7 @@ fn is_allowed(observed: &InSession<'_>, import: &Import, found: Option<&ServerId
         "Account {} does not let its Instances import servers, so {} is not imported, and nothing is bought instead: add \
          \"imports: Allowed\" to the spec of the Account, or delete this Instance",
         observed.account_key.name,
-        import.words()
+        import.description()
     );
     Err(wrong(Reason::ImportDenied, message))
 }
@@ -91,7 +91,7 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
             let message = format!(
                 "more than one {} is in {here}, as far as the service's listing shows name and address: narrow spec.import, or \
                  name one of them in spec.import.id ({})",
-                import.words(),
+                import.description(),
                 candidates(possible.into_iter())
             );
             Err(wrong(Reason::ImportAmbiguous, message))
@@ -99,19 +99,19 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
     }
 }
 
-/// No such server is listed: name those that belong to no Instance. `other`: a server whose detail differs from its row.
+/// No such server is listed: name those without a marker. `other`: a server whose row may match, but not its detail.
 fn not_found(observed: &Observation, import: &Import, other: Option<&ServerId>) -> Box<Plan> {
     let listed = observed.listing.iter().flat_map(ZoneViews::rows);
     let rows = listed.map(|(_, row)| row);
     let free = candidates(rows.filter(|row| row.marker.is_none() && Some(&row.id) != other));
     let there = match free.is_empty() {
-        true => "it lists none there without an Instance".to_owned(),
-        false => format!("it lists {free}"),
+        true => "it lists none there without a marker in its name".to_owned(),
+        false => format!("without a marker in the name, it lists {free}"),
     };
     let message = format!(
         "the service lists no {} in {} for Account {}; {there}: fix spec.import, spec.region or spec.zone; nothing is bought \
          while spec.import is set",
-        import.words(),
+        import.description(),
         observed.facts.place(),
         observed.account_key.name
     );
@@ -136,7 +136,8 @@ fn candidates<'a>(rows: impl Iterator<Item = &'a Row>) -> Candidates {
     Candidates::of(rows.map(|row| (row.id.to_string(), row.name.clone().map(String::from))))
 }
 
-/// Checks that the server matches the spec, as far as its detail shows. Returns its name.
+/// Checks that the server matches `spec.import`, is idle, in a known power state, and as specified, as far as its detail shows.
+/// Returns its name.
 fn fits(observed: &Observation, import: &Import, id: &ServerId, detail: &Detail) -> OrPlan<String> {
     let Some(name) = detail.name() else {
         let message = format!(
@@ -154,9 +155,10 @@ fn fits(observed: &Observation, import: &Import, id: &ServerId, detail: &Detail)
         return Err(not_found(observed, import, Some(id)));
     }
     let busy = detail.pending().filter(|word| !is_idle(Some(word)));
-    let odd = detail.status().filter(|_| detail.power().is_none());
-    if let Some(word) = busy.or(odd) {
-        let message = format!("the service is busy with server {id} ({word})");
+    let unexpected = detail.status().filter(|_| detail.power().is_none());
+    if let Some(word) = busy.or(unexpected) {
+        let message =
+            format!("server {id} is {word}: the import waits until it is idle, and on or off");
         return Err(looking(message));
     }
     is_as_specified(observed, id, detail)?;
@@ -168,7 +170,7 @@ fn fits(observed: &Observation, import: &Import, id: &ServerId, detail: &Detail)
 fn is_as_specified(observed: &Observation, id: &ServerId, detail: &Detail) -> OrPlan<()> {
     let differs = |field: &str, has: &str, requested: &str| {
         let message = format!(
-            "server {id} has {has}, and the spec asks for {requested}: set {field} to what the server has, to import it as it is"
+            "server {id} has {has}, and the spec requests {requested}: set {field} to what the server has, to import it as it is"
         );
         Err(wrong(Reason::ImportDiffers, message))
     };
@@ -200,22 +202,22 @@ fn is_as_specified(observed: &Observation, id: &ServerId, detail: &Detail) -> Or
             "the packages could not be read, so server {id} cannot be compared with package {code}: {why}"
         ))),
         // A package that is no longer sold may be the one that an old server was bought with.
-        (Some(_), Fact::Absent | Fact::NotAsked) => Ok(()),
+        (Some(_), Fact::Absent | Fact::NotRead) => Ok(()),
     }
 }
 
 /// Records the imported server. The values in the spec count as applied, so that an import erases nothing.
 fn put_on_record(observed: &InSession<'_>, id: &ServerId, name: String) -> Plan {
     let note = format!(
-        "imported server {id}, called {name}; the service does not report package, firewall or login, so the values in the spec are \
-         assumed (CPU and memory were compared if the package is on sale)"
+        "imported server {id}, called {name}; the service does not report package, firewall or login, so the values in the spec \
+         are assumed (CPU and memory were compared if the package is on sale)"
     );
     let former = observed.facts.purchase();
     let mut record = match former {
         Some(former) => attempt::following(observed, former),
         None => adopt::without_record(observed, id),
     };
-    // No create request was sent for it, so none can have been doubled.
+    // Without a former record, no create request can have been doubled.
     record.lost = former.map_or(0, |former| former.lost);
     record.failed = 0;
     record.imported = Some(name);
@@ -225,7 +227,7 @@ fn put_on_record(observed: &InSession<'_>, id: &ServerId, name: String) -> Plan 
     plan.with_event(EventNote::normal("Imported", note))
 }
 
-/// The server on record belongs to another Instance.
+/// The plan if the server on record belongs to another Instance.
 pub(super) fn recorded_elsewhere(observed: &OnRecord<'_>) -> Option<Plan> {
     match &observed.conflicting_owner {
         ConflictingOwner::Instance(owner) => Some(*conflict(owner, &observed.id)),
@@ -233,12 +235,12 @@ pub(super) fn recorded_elsewhere(observed: &OnRecord<'_>) -> Option<Plan> {
     }
 }
 
-/// Another Instance owns the server.
+/// The plan for a server that another Instance owns.
 fn conflict(owner: &ObjectKey, id: &ServerId) -> Box<Plan> {
     let (namespace, name) = (&owner.namespace, &owner.name);
     let message = format!(
-        "server {id} belongs to Instance {namespace}/{name}: import another one, or delete this Instance; nothing is done to the \
-         server for this one, and it is not released with it"
+        "server {id} belongs to Instance {namespace}/{name}: import another one, or delete this Instance; this Instance \
+         changes nothing at that server and does not release it"
     );
     wrong(Reason::ImportConflict, message)
 }

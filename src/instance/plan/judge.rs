@@ -38,14 +38,14 @@ pub(super) fn judge(server: &Comparison<'_>) -> Readiness {
     }
     if let Some(verb) = server.operations().first() {
         if policy::is_observed(observed) {
-            return policy::differs(&format!("the spec asks for a {verb} of the server"));
+            return policy::differs(&format!("a {verb} of the server is due"));
         }
         if let Some(state) = observed.unknown_state(detail) {
             return in_unknown_state(state);
         }
         return Readiness::reconciling(
             verbs::row(*verb).reason,
-            format!("the spec asks for a {verb} of the server"),
+            format!("a {verb} of the server is due"),
         );
     }
     if let Some(readiness) = resolve::trouble(observed) {
@@ -54,11 +54,11 @@ pub(super) fn judge(server: &Comparison<'_>) -> Readiness {
     if let ReinstallDecision::Held(readiness) = server.reinstall() {
         return readiness;
     }
-    at_rest(server)
+    when_idle(server)
 }
 
-/// No operation is running or requested: checks whether the server has been changed externally.
-fn at_rest(server: &Comparison<'_>) -> Readiness {
+/// No operation is running or due: checks whether the server has been changed externally.
+fn when_idle(server: &Comparison<'_>) -> Readiness {
     let (observed, detail) = (server.observed, server.detail);
     let image = references::id(observed, Reference::Image);
     let (shown, image) = (text(detail, "imageResourceUUID"), image.as_deref());
@@ -106,12 +106,12 @@ fn renamed(observed: &Observation, detail: &Map<String, Value>) -> Option<Readin
     Some(Readiness::drifted(Reason::NameDiffers, message))
 }
 
-/// The readiness of a server in a state that the operator does not know. Most such states end without action.
+/// The readiness of a server in a state that the operator does not know. Most such states pass.
 fn in_unknown_state(state: &str) -> Readiness {
     let minutes = times::UNKNOWN_STATE_PASSES_WITHIN.as_secs() / 60;
     let message = format!(
-        "the server is {state}, a state that the operator does not know: it waits up to {minutes} minutes for another one and changes \
-         nothing meanwhile"
+        "the server is {state}, a state that the operator does not know: the operator waits up to {minutes} minutes for another \
+         state and changes nothing meanwhile"
     );
     Readiness::reconciling(Reason::ForeignOperationRunning, message)
 }
@@ -167,7 +167,7 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
         .find_map(differs)
         .or_else(other_account)?;
     let message = format!(
-        "the server was bought with {what} {was}, the spec has {specified}: set the spec back; for another server, add an \
+        "the record of the server has {what} {was}, the spec has {specified}: set the spec back; for another server, add an \
          Instance with another name"
     );
     let reason = Reason::SpecChangedAfterPurchase;
@@ -180,7 +180,7 @@ fn as_specified(observed: &Observation, words: &str) -> Readiness {
     let pause = observed.facts.spec.pause.as_ref();
     let mut message = match pause.and_then(|pause| pause.until.as_ref()) {
         Some(until) => format!(
-            "{words}; the pause is over: spec.pause.until ({until}) has passed; take spec.pause out, or set a later time to pause again"
+            "{words}; the pause is over: spec.pause.until ({until}) has passed; take spec.pause out, or set a later time"
         ),
         None => words.to_owned(),
     };

@@ -1,14 +1,18 @@
-//! Decides: a pure function of the observation. A plan has at most one step and always a reason; planning uses no client and no
-//! clock.
+//! Decides: a pure function of the observation. A plan has at most one step, and a reason unless status keeps its conditions.
+//! Planning uses no client and no clock.
 //!
-//! [`step`] defines the plan. Each situation of an Instance has a file: [`buy`] while no server is recorded (with [`purchase`]), [`adopt`] if one
-//! exists nevertheless, [`import`] if one should be imported instead, [`steady`] while one is recorded, [`failed_create`] if its create failed, [`surplus`] if
-//! there is a second one, [`replace`] if it is gone for good, [`begin`] if it must change, [`follow`] while an operation is open,
-//! [`resolve`] if selectors have to be resolved, [`secret`] for logins and the content of Secrets, and [`delete`] while the object is being
-//! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
-//! [`due`] (the operations that the difference requires, and whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (number and
-//! nonce), [`cause`] (why an operation begins), [`observed`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
-//! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`].
+//! [`step`] defines the plan. Each situation of an Instance has a file: [`buy`] while no server is recorded (with [`purchase`]),
+//! [`adopt`] if a server exists nevertheless, [`import`] if one should be imported instead, [`steady`] while one is recorded,
+//! [`failed_create`] if the create of the recorded server failed, [`surplus`] if there is a second server, [`replace`] if the
+//! recorded one is missing, [`begin`] if it must change, [`follow`] while an operation is open, [`resolve`] if selectors have to
+//! be resolved, [`secret`] for logins and the content of Secrets, and [`delete`] while the object is being deleted. [`policy`]
+//! removes from every plan what the spec forbids.
+//!
+//! These files use [`diff`] (the applied state and the state in the spec), [`due`] (the operations that the difference requires,
+//! and whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (the next number, and a new record),
+//! [`cause`] (why an operation begins), [`observed`] (an observation with the values that a situation guarantees), [`recreate`]
+//! (whether a lost server may be replaced), [`judge`] (the readiness), [`words`] (messages), [`ended`] (the ends of operations)
+//! and [`evidence`] (conclusions about servers).
 
 mod adopt;
 mod attempt;
@@ -47,22 +51,23 @@ use crate::instance::times;
 use crate::session::ConflictingOwner;
 use std::time::Duration;
 
-/// Plans one reconcile. Changes of Secrets come last, when no other step is due.
+/// Plans one reconcile. If no other step is due, a generated login is renewed or the connection Secret is written. The spec's
+/// restrictions apply last.
 pub fn plan(observed: &Observation) -> Plan {
     let plan = secret::connect(observed, secret::renew(observed, either(decide(observed))));
     policy::restrained(observed, policy::with_requested_reads(observed, plan))
 }
 
-/// The next step for the server, regardless of the spec's restrictions.
+/// The next step. [`policy`] removes it afterwards if the spec forbids it.
 fn decide(observed: &Observation) -> OrPlan<Plan> {
     let (facts, is_held) = (&observed.facts, observed.facts.is_held());
-    if facts.deleting && !is_held {
-        // It has other finalizers only: our part is done.
+    if facts.deleted_at.is_some() && !is_held {
+        // The object has only finalizers of others: our part is done.
         return Ok(Plan::wait(times::IDLE_REQUEUE));
     }
     if let Some(record) = facts.purchase().filter(|_| !is_held) {
-        // A restored backup, or a user removed the finalizer. It is added again before anything else; otherwise the object could
-        // disappear and leave its server behind.
+        // The object is a restored backup, or a user removed the finalizer. The finalizer is added again before anything else;
+        // otherwise the object could disappear and leave its server behind.
         let record = Box::new(record.clone());
         return Ok(Plan::act(Step::Record { record }));
     }
@@ -92,16 +97,16 @@ fn decide(observed: &Observation) -> OrPlan<Plan> {
     }
 }
 
-/// There is no usable Account, which shows nothing about the server. If the server was observed and no operation is due, status
-/// stays as it is, and the Account reports the problem.
+/// There is no usable Account. If status describes the server for the current spec and no operation is open or due, status stays as
+/// it is, and only the Account reports the problem.
 fn without_account(observed: &Observation) -> Plan {
     let (name, namespace) = (&observed.account_key.name, &observed.facts.key.namespace);
     let (reason, message) = match &observed.account {
         // The Account wakes its Instances as soon as it has been reconciled. Its service may not answer for half a minute, so a
-        // user who waits for a first status gets one.
+        // user who waits for a status of the current spec gets one.
         AccountFact::AccountSession(_) | AccountFact::Pending => {
             let message =
-                format!("Account {name} has not been looked at yet: its service has not answered");
+                format!("Account {name} has not been checked yet: its service has not answered");
             let reason = Reason::AccountPending;
             return waiting(observed, reason, message, times::IDLE_REQUEUE);
         }
@@ -118,16 +123,16 @@ fn without_account(observed: &Observation) -> Plan {
         ),
     };
     let facts = &observed.facts;
-    let was_seen = !facts.deleting && !observed.is_open() && !facts.status.detail.is_empty();
+    let is_steady = !facts.deleting && !observed.is_open() && !facts.status.detail.is_empty();
     let is_awaited = |record| steady::is_awaited(observed, record);
     let is_due = facts.purchase().is_some_and(is_awaited);
-    if was_seen && is_current(observed) && !is_due {
+    if is_steady && is_current(observed) && !is_due {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     Plan::rest(Readiness::reconciling(reason, message), times::IDLE_REQUEUE)
 }
 
-/// The plan needs the service, and other Instances of the Account use up the request limit.
+/// Replaces a plan that needs the service while it gets no slot or no permit for a request.
 pub(super) fn in_line(observed: &Observation, planned: &Plan, again: Duration) -> Plan {
     let message = format!(
         "Account {} makes as many requests as its spec.requests allows, or its service answers slowly: this Instance \
@@ -140,7 +145,7 @@ pub(super) fn in_line(observed: &Observation, planned: &Plan, again: Duration) -
     }
 }
 
-/// Waits. Status reports this only to a user who waits for an answer to an edit.
+/// Waits. Status reports this only while it does not refer to the current spec.
 fn waiting(observed: &Observation, reason: Reason, message: String, again: Duration) -> Plan {
     match is_current(observed) {
         true => Plan::wait(again),

@@ -5,7 +5,7 @@ use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
 use std::ops::Deref;
 
-/// An observation of an Instance whose Account can be used.
+/// An observation of an Instance with an account session.
 #[derive(Clone, Copy)]
 pub(super) struct InSession<'a> {
     pub observed: &'a Observation,

@@ -7,13 +7,14 @@ use crate::cloud::ServerId;
 use crate::credentials::Chore;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
+use crate::instance::plan::words;
 use crate::instance::times;
 use std::time::Duration;
 
 /// Why nothing may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Restriction {
-    /// The Instance is paused, for this time if the pause has an end.
+    /// The Instance is paused, for this time if the pause has an end; or it was deleted and is protected.
     Paused(Option<Duration>),
     Observed,
 }
@@ -24,6 +25,7 @@ pub(super) fn restriction(observed: &Observation) -> Option<Restriction> {
     let pause = spec.pause.as_ref();
     let paused = pause.map(|pause| pause.lasts(observed.wall_clock));
     match (paused, spec.management_policy) {
+        _ if observed.facts.is_protected() => Some(Restriction::Paused(None)),
         (Some(Lasts::Open), _) => Some(Restriction::Paused(None)),
         (Some(Lasts::For(left)), _) => Some(Restriction::Paused(Some(left))),
         (Some(Lasts::Over) | None, ManagementPolicy::Observe) => Some(Restriction::Observed),
@@ -31,11 +33,12 @@ pub(super) fn restriction(observed: &Observation) -> Option<Restriction> {
     }
 }
 
+/// Whether `spec.managementPolicy` is `Observe`.
 pub(super) fn is_observed(observed: &Observation) -> bool {
     observed.facts.spec.management_policy == ManagementPolicy::Observe
 }
 
-/// The readiness of an observed server that differs from the spec.
+/// The readiness of a server under `Observe` that differs from the spec.
 pub(super) fn differs(what: &str) -> Readiness {
     let message = format!(
         "{what}; spec.managementPolicy is Observe, so nothing is changed: set the spec to what the server is, or set \
@@ -44,7 +47,7 @@ pub(super) fn differs(what: &str) -> Readiness {
     Readiness::drifted(Reason::ObservedOnly, message)
 }
 
-/// The readiness if an observed server has a surplus server.
+/// The readiness under `Observe` if there is a surplus server.
 pub(super) fn surplus(other: &ServerId) -> Readiness {
     let message = format!(
         "server {other} was bought for this Instance as well, and is not released, since spec.managementPolicy is Observe: \
@@ -62,7 +65,7 @@ pub(super) fn not_bought() -> Readiness {
 
 /// The plan without steps that the spec forbids.
 pub(super) fn restrained(observed: &Observation, plan: Plan) -> Plan {
-    if observed.facts.deleting && !observed.facts.is_held() {
+    if observed.facts.deleted_at.is_some() && !observed.facts.is_held() {
         return plan;
     }
     match restriction(observed) {
@@ -72,7 +75,8 @@ pub(super) fn restrained(observed: &Observation, plan: Plan) -> Plan {
     }
 }
 
-/// The plan without mutating calls. Records are kept, and a deletion removes the finalizer.
+/// The plan without mutating calls and new passwords. Records and the other values of Secrets are still written, and a deletion
+/// removes the finalizer.
 fn only_observed(plan: Plan) -> Plan {
     let readiness = match &plan.step {
         Step::Rest
@@ -92,10 +96,9 @@ fn only_observed(plan: Plan) -> Plan {
     instead(plan, readiness)
 }
 
-/// Nothing new is begun, and only status is written. But a call that the service has accepted is followed to its end, and its
-/// receipt is recorded.
+/// Nothing new is begun. A call that the service accepted is followed to its end, for which its receipt and the password that it
+/// set are still recorded. A missing finalizer is added again.
 fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
-    let is_protected = observed.facts.deleting && observed.facts.spec.deletion_protection;
     let is_allowed = match &plan.step {
         Step::Rest => true,
         // A missing finalizer is added again, or a deletion would not wait.
@@ -103,7 +106,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
             is_receipt(observed, record)
                 || (!observed.facts.is_held() && observed.facts.purchase().is_some())
         }
-        // A password change that is done is followed to its end.
+        // An operation that has set a password is followed to its end.
         Step::Secret(Chore::Settle { .. }) => observed.is_open(),
         Step::Buy { .. }
         | Step::Operate { .. }
@@ -113,7 +116,6 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::Retain { .. } => false,
     };
     let plan = match is_allowed {
-        true if is_protected => plan,
         true => plan.because(Some(holds(observed))),
         false => instead(plan, holds(observed)),
     };
@@ -127,12 +129,14 @@ fn is_receipt(observed: &Observation, record: &PurchaseRecord) -> bool {
 }
 
 fn holds(observed: &Observation) -> Readiness {
+    if observed.facts.is_protected() {
+        return words::protected();
+    }
     let until = observed.facts.spec.pause.as_ref();
     let until = until.and_then(|pause| pause.until.as_deref());
-    let what = if observed.facts.deleting {
-        "its deletion waits, and nothing is released"
-    } else {
-        "nothing new is begun, bought or changed"
+    let what = match observed.facts.deleting {
+        true => "its deletion waits, and nothing is released",
+        false => "nothing new is begun, bought or changed",
     };
     let end = match until {
         Some(until) => format!("until {until}, or until spec.pause is taken out"),
@@ -158,10 +162,10 @@ fn instead(plan: Plan, readiness: Readiness) -> Plan {
     }
 }
 
-/// Applies `spec.reconcile`: whether the token was carried out.
+/// Applies `spec.reconcile`: requests a listing, and notes the token once listing and detail are newer than the token.
 pub(super) fn with_requested_reads(observed: &Observation, mut plan: Plan) -> Plan {
     let has_account_session = matches!(observed.account, AccountFact::AccountSession(_));
-    if observed.facts.deleting || !has_account_session {
+    if observed.facts.deleted_at.is_some() || !has_account_session {
         return plan;
     }
     let (memory, id) = (&observed.memory, observed.facts.id());

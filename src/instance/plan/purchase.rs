@@ -1,4 +1,4 @@
-//! A purchase: its record and its call, with what the attempts before it leave to it.
+//! A purchase: its call and its record, which continues the counts of the attempts before it.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{PurchaseRecord, counted, names};
@@ -26,7 +26,8 @@ pub(super) enum FormerOutcome {
     Released,
 }
 
-/// Announces an attempt and makes its call, or reports why the spec allows none. `former`: the outcome of the recorded attempt.
+/// Announces an attempt and makes its call, or reports why the spec allows none. With `spec.import`, it imports instead. `former`:
+/// the outcome of the recorded attempt.
 pub(super) fn create(observed: &InSession<'_>, former: Option<FormerOutcome>) -> OrPlan<Plan> {
     let account = &observed.account_key.name;
     let specified = &observed.facts.spec.account_ref.name;
@@ -52,11 +53,11 @@ pub(super) fn create(observed: &InSession<'_>, former: Option<FormerOutcome>) ->
     send(observed, record, true)
 }
 
-/// Repeats the call of a recorded attempt, with the current spec, since a user may have fixed it. If the spec has changed, this
-/// is a new attempt.
+/// Repeats the call of a recorded attempt that bought nothing. If the spec or the meaning of its selectors has changed, or the
+/// record shows a refusal, this is a new attempt.
 pub(super) fn repeat(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan<Plan> {
     let changed = record.generation != observed.facts.generation;
-    // The spec may no longer ask for a purchase; check that before resolving its values. A record that shows a refusal allows no
+    // The spec may forbid a purchase by now; check that before resolving its values. A record that shows a refusal allows no
     // further call either.
     let is_closed = record.refused.is_some();
     let wants_none =
@@ -150,23 +151,23 @@ fn wait_for_other_cluster(observed: &Observation) -> OrPlan<()> {
 /// A server of an earlier attempt may still show up in the account of that attempt, and the spec now names another Account.
 fn of_another_account(account: &str, specified: &str) -> Plan {
     let message = format!(
-        "an attempt was made with Account {account}, the spec names {specified}: set spec.accountRef back; for a server of {specified}, \
-         add an Instance with another name"
+        "an attempt was made with Account {account}, the spec names {specified}: set spec.accountRef back; for a server of \
+         {specified}, add an Instance with another name"
     );
     let readiness = Readiness::drifted(Reason::SpecChangedAfterPurchase, message);
     Plan::rest(readiness, times::IDLE_REQUEUE)
 }
 
 /// Checks that the Account's limits allow one more server; otherwise returns the plan that waits. Called last, so that an
-/// Instance that waits for something else takes no place.
+/// Instance that waits for something else does not count as waiting for a limit.
 fn quota(observed: &Observation) -> OrPlan<()> {
     let account = &observed.account_key.name;
     let plan = match observed.quota {
         QuotaState::Free => return Ok(()),
         QuotaState::Reached(Limit::Instances, allowed, again) => {
             let message = format!(
-                "Account {account} may have {} with a server (spec.maxInstances), and no fewer have one or are about to have \
-                 one: delete one that is not needed, or raise the limit",
+                "Account {account} may have {} with a server (spec.maxInstances), and at least as many have one or are about \
+                 to have one: delete one that is not needed, or raise the limit",
                 counted(allowed, "Instance")
             );
             let readiness = Readiness::reconciling(Reason::AccountLimitReached, message);

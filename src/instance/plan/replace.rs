@@ -33,11 +33,10 @@ fn is_its_account(observed: &OnRecord<'_>) -> bool {
         || observed.memory.observations.shown_by.as_ref() == Some(&session.credential)
 }
 
-/// Whether an operation on the server may still be in progress, although status never showed its end; a server under construction
-/// may not show yet. The state of the task decides. Without a task, the call's answer was lost, and the call, except a
-/// create, is over after the settling time. If the service forgot the task of another operation than a create, that operation is over too: an effect on a
-/// server that is gone cannot reach another server. An imported server was created long before and not by this operator, so none
-/// of its calls is in progress.
+/// Whether an operation on the server may still be in progress; a server that is being created may not show yet. The state of the
+/// task decides. If the operation has no task, or the service forgot the task, a create counts as in progress. Any other operation
+/// counts as over: it cannot affect another server. An imported server was not created by this operator, so no create of it is in
+/// progress.
 fn is_in_flight(observed: &OnRecord<'_>) -> bool {
     let Some(open) = observed.open() else {
         return false;
@@ -46,7 +45,7 @@ fn is_in_flight(observed: &OnRecord<'_>) -> bool {
     match &observed.task {
         Fact::Known(state) => !state.is_final(),
         Fact::Absent => is_create,
-        Fact::NotAsked => {
+        Fact::NotRead => {
             open.task_id.is_some() || (is_create && observed.record.imported.is_none())
         }
         Fact::Unknown(_) => true,
@@ -113,7 +112,7 @@ fn unreported_end(observed: &OnRecord<'_>) -> Option<HistoryEntry> {
     let (reason, words) = match &observed.task {
         Fact::Known(TaskState::Failed { reason }) => (Some(EndReason::Failed), reason.clone()),
         Fact::Known(TaskState::Succeeded) if open.call() == verb => (None, None),
-        _ if matches!(verb, Verb::Create | Verb::Reinstall) => (None, None),
+        _ if matches!(open.call(), Verb::Create | Verb::Reinstall) => (None, None),
         _ => {
             let words = "the server was gone before it was known to be done";
             (Some(EndReason::Superseded), Some(words.to_owned()))
@@ -197,7 +196,7 @@ fn is_ending(observed: &OnRecord<'_>) -> bool {
     });
     let may_end = match &observed.task {
         Fact::Known(state) => !state.is_final(),
-        Fact::NotAsked | Fact::Unknown(_) => true,
+        Fact::NotRead | Fact::Unknown(_) => true,
         Fact::Absent => false,
     };
     is_new && may_end && observed.task_id().is_some()

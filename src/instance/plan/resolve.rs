@@ -10,8 +10,8 @@ use crate::instance::plan::step::{NeededRead, OrPlan, Plan};
 use crate::instance::{references, times};
 use std::time::Duration;
 
-/// The plan that comes before everything else, if any. Without the codes of region and zone there is no listing to read. While image
-/// or key pair of an existing server are unresolved, the server cannot be compared with the spec.
+/// The plan that comes before any plan for the server. Without the codes of region and zone there is no listing to read. While
+/// image or key pair of an existing server are unresolved, the server cannot be compared with the spec.
 pub(super) fn first(observed: &Observation) -> Option<Plan> {
     let facts = &observed.facts;
     match &facts.record {
@@ -70,7 +70,7 @@ fn pace(readiness: &Readiness) -> Duration {
 
 fn obstacle(observed: &Observation) -> Plan {
     let readiness = observed.found.trouble().cloned().unwrap_or_else(|| {
-        let message = "what the spec names is not looked up yet";
+        let message = "the selectors in the spec have not been looked up yet";
         Readiness::reconciling(Reason::ReferenceLookupFailed, message)
     });
     let again = pace(&readiness).min(times::IDLE_REQUEUE);

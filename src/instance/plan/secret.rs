@@ -1,5 +1,5 @@
-//! The login of an operation, read only when a plan needs it, and the Secrets that the operator writes: a first password before the purchase, a new one when the old one expires, the one in
-//! force, and the connection Secret.
+//! The login of an operation, read only when a plan needs it, and the Secrets that the operator writes: a first password before the
+//! purchase, a new one when the old one expires, the one in force, and the connection Secret.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Operation, Reference, Verb};
@@ -21,8 +21,8 @@ pub(super) fn login(observed: &Observation) -> OrPlan<KnownLogin> {
         LoginFact::Problem(readiness) => Plan::rest(readiness.clone(), times::IDLE_REQUEUE),
         LoginFact::Unread(why) => unread(why),
         LoginFact::Missing => generate(observed),
-        LoginFact::Unowned(version) => adopt(observed, version),
-        LoginFact::NotAsked => Plan::needing(NeededRead::Login),
+        LoginFact::Unowned(version) => restore_owner(observed, version),
+        LoginFact::NotRead => Plan::needing(NeededRead::Login),
     }))
 }
 
@@ -34,7 +34,7 @@ fn unread(why: &str) -> Plan {
 
 /// The Secret of this Instance exists without its owner reference. It gets the reference back before its password is used, and
 /// keeps the password.
-fn adopt(observed: &Observation, version: &str) -> Plan {
+fn restore_owner(observed: &Observation, version: &str) -> Plan {
     let version = version.to_owned();
     let note = "adopted the Secret that was made for this Instance and had lost its owner";
     let event = EventNote::normal("SecretAdopted", note);
@@ -67,14 +67,14 @@ pub(super) fn settle_first(observed: &Observation, operation: &Operation) -> Opt
     let version = target.filter(|_| operation.verb.bears_login())?;
     observed.facts.spec.login.generate.as_ref()?;
     let plan = match &observed.login {
-        LoginFact::NotAsked => Plan::needing(NeededRead::Login),
+        LoginFact::NotRead => Plan::needing(NeededRead::Login),
         LoginFact::Unread(why) => unread(why),
-        LoginFact::Unowned(current) => adopt(observed, current),
+        LoginFact::Unowned(current) => restore_owner(observed, current),
         LoginFact::Ready(login) if login.is_waiting() && login.secret.as_ref() == Some(version) => {
             let version = version.clone();
             Plan::act(Step::Secret(Chore::Settle { version }))
         }
-        // It is settled, or it was changed since, which makes the next operation due.
+        // The Secret shows the password as in force, or was changed or lost since, which makes the next operation due.
         LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
     };
     Some(plan.listing_often())
@@ -141,7 +141,7 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     if known(observed, &wanted).is_some_and(|known| known.trouble.is_none()) {
         return plan;
     }
-    // Status reports the obstacle to the last write until this one is over.
+    // Status reports the obstacle to the last write until this write is over.
     let last = observed.memory.secrets.connection.as_deref();
     let trouble = last.and_then(|last| last.trouble.as_ref());
     let is_retry = trouble.is_some_and(|trouble| trouble.until.is_some());
@@ -151,7 +151,8 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     plan
 }
 
-/// The content that the connection Secret should have now; None while the server is unknown or another login is being set.
+/// The content that the connection Secret should have now; None while a value of it is unknown, an operation is open, or the object
+/// is being deleted.
 pub(super) fn wanted_connection(observed: &Observation) -> Option<Connection> {
     let facts = &observed.facts;
     let reference = facts.spec.connection_secret.as_ref()?;
@@ -163,7 +164,7 @@ pub(super) fn wanted_connection(observed: &Observation) -> Option<Connection> {
     Connection::wanted(reference, &facts.status, login).filter(|_| is_settled)
 }
 
-/// The obstacle to writing the connection Secret, and how long the next attempt waits.
+/// The obstacle to writing the connection Secret, and how long the next write waits.
 pub(super) fn obstacle(observed: &Observation) -> Option<(&str, Duration)> {
     let trouble = known(observed, &wanted_connection(observed)?)?
         .trouble
@@ -175,7 +176,7 @@ pub(super) fn obstacle(observed: &Observation) -> Option<(&str, Duration)> {
     (!rest.is_zero()).then_some((&*trouble.words, rest))
 }
 
-/// The last attempt to write this content, unless the Secret was changed since.
+/// The result of the last write of this content, unless the Secret was changed since.
 fn known<'a>(observed: &'a Observation, wanted: &Connection) -> Option<&'a KnownConnection> {
     let known = observed.memory.secrets.connection.as_deref()?;
     (known.wanted == *wanted && known.version == observed.connection_version).then_some(known)

@@ -32,8 +32,8 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> OrPlan<Plan> {
         Some(open) => follow::follow(observed, open),
         None => watch(observed),
     };
-    // An operation that makes progress comes first; one that waits for human action must not keep two servers.
-    Ok(match open.is_some() && !plan.waits_for_a_human() {
+    // An operation that makes progress comes before the release of a surplus server; one that waits for human action does not.
+    Ok(match open.is_some() && !plan.rests_stalled() {
         true => plan,
         false => surplus::check(observed, plan),
     })
@@ -56,10 +56,10 @@ fn create_has_ended(observed: &OnRecord<'_>, detail: &Detail) -> bool {
         Fact::Known(TaskState::Succeeded) => true,
         // The service forgot the task.
         Fact::Absent => is_idle(detail.pending()),
-        Fact::NotAsked => {
+        Fact::NotRead => {
             is_idle(detail.pending()) && (is_settled || observed.record.task.is_none())
         }
-        // The task has given no useful answer for long, and the server has been idle all the time.
+        // The server has been idle for so long that it counts as created, regardless of its task.
         Fact::Unknown(_) | Fact::Known(TaskState::Running | TaskState::Unknown { .. }) => {
             is_settled
         }
@@ -133,7 +133,7 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
     // The listing matches status, or shows the same as at the last read of the detail, or is older than that read.
     let is_known = row.is_some_and(|(row, _)| row.agrees_with(former))
         || listed.is_some_and(|(at, row)| look.row == Some(row) || look.was_answered_since(at));
-    // The service has answered since the listing that the server does not exist, or both lack it.
+    // The service's last answer was that the server does not exist, and the listing lacks it as well or is older than the answer.
     let is_absent = look.is_absent()
         && listed.is_some_and(|(at, _)| is_unlisted || look.was_answered_since(at));
     let plan = match &observed.detail {
@@ -144,13 +144,13 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
             // Status may have dropped the server, which is back.
             plan.with_id(observed.id.clone())
         }
-        // There is nothing new to read. This includes a server that the service shows and omits from the listing.
-        Fact::NotAsked if is_known && !is_absent && !former.is_empty() => {
+        // There is nothing new to read. This includes a server whose detail can be read while the listing omits it.
+        Fact::NotRead if is_known && !is_absent && !former.is_empty() => {
             either(decide(observed, former))
         }
-        Fact::NotAsked if !is_absent && !is_unlisted => unread(observed),
+        Fact::NotRead if !is_absent && !is_unlisted => unread(observed),
         Fact::Unknown(_) => unread(observed),
-        Fact::NotAsked | Fact::Absent => Plan::wait(times::PASS_RECHECK).listing_often(),
+        Fact::NotRead | Fact::Absent => Plan::wait(times::PASS_RECHECK).listing_often(),
     };
     // After an operation of ours the listing is read once, so that an external change after it shows as a change.
     let listing = observed.listing.as_ref();
@@ -161,7 +161,8 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
     }
 }
 
-/// Nothing was learnt about the server in this reconcile: keeps the status, and reads again later.
+/// Nothing was learnt about the server in this reconcile: keeps the status, unless the server was never observed, and reads again
+/// later.
 fn unread(observed: &OnRecord<'_>) -> Plan {
     let id = &observed.id;
     let is_awaited = is_awaited(observed, observed.record);
@@ -179,7 +180,7 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
         }
         // A user waits for an answer about this spec. Regular listings are a minute apart, even after a failure, so the server
         // itself is read.
-        Fact::NotAsked
+        Fact::NotRead
             if is_awaited
                 && is_unlisted
                 && observed.is_look_older_than(times::UNREADABLE_RETRY) =>
@@ -189,10 +190,10 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
                 ..Plan::wait(times::UNREADABLE_RETRY)
             }
         }
-        Fact::NotAsked if !is_awaited && !observed.look().is_unreadable => {
+        Fact::NotRead if !is_awaited && !observed.look().is_unreadable => {
             Plan::wait(times::IDLE_REQUEUE)
         }
-        Fact::NotAsked | Fact::Unknown(_) | Fact::Known(_) | Fact::Absent => {
+        Fact::NotRead | Fact::Unknown(_) | Fact::Known(_) | Fact::Absent => {
             Plan::wait(times::UNREADABLE_RETRY)
         }
     }

@@ -18,24 +18,24 @@ use tokio::time::Instant;
 pub struct Plan {
     /// The step to carry out now.
     pub step: Step,
-    /// The reason for the conditions. None if nothing was learnt, so that the current conditions stay.
+    /// The reason for the conditions. None: the current conditions stay.
     pub why: Option<Readiness>,
     /// The changes of the other fields of status.
     pub changes: StatusChanges,
     /// Events in addition to the one for every change of the Ready reason.
     pub events: Vec<EventNote>,
-    /// The latest time for the next reconcile.
+    /// The time until the next reconcile, unless an event or another wait brings it forward.
     pub again: Duration,
-    /// The listing passes that the plan needs until then.
+    /// The listing passes that the plan needs meanwhile.
     pub wants: Wants,
-    /// The read without which no plan can be made.
+    /// A read after which the plan is made again.
     pub needs: Option<NeededRead>,
 }
 
 /// A value, or the plan that takes its place: `?` returns that plan.
 pub(in crate::instance) type OrPlan<T> = Result<T, Box<Plan>>;
 
-/// Either plan.
+/// The plan, or the one that takes its place.
 pub(in crate::instance) fn either(plan: OrPlan<Plan>) -> Plan {
     plan.unwrap_or_else(|instead| *instead)
 }
@@ -62,10 +62,10 @@ pub enum NeededRead {
 /// The one action of a reconcile.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Do nothing: wait for something named, or everything is as specified.
+    /// Do nothing: the Instance waits, or everything is as specified.
     Rest,
-    /// Announce an attempt to buy a server, and make its one call. Without an announcement: repeat the call of an attempt of this
-    /// process that certainly had no effect.
+    /// Announce an attempt to buy a server, and make its one call. Without an announcement: make the call of an attempt that this
+    /// process announced before, since no call of that attempt had an effect.
     Buy {
         /// The record of the attempt.
         record: Box<PurchaseRecord>,
@@ -78,7 +78,7 @@ pub enum Step {
         /// Whether the intent must be written first.
         announce: bool,
     },
-    /// Write the record of an existing server.
+    /// Write this record, of an existing server or of one that is being bought, and add the finalizer if it is missing.
     Record { record: Box<PurchaseRecord> },
     Release {
         /// The server to release.
@@ -87,9 +87,9 @@ pub enum Step {
     },
     /// Write a Secret that belongs to the Instance.
     Secret(Chore),
-    /// Remove the finalizer: the server is confirmed gone.
+    /// Remove the finalizer: no server is left, or certainly none was bought.
     Finish,
-    /// Remove the finalizer, and keep the server at the service.
+    /// Remove the finalizer, and keep the server at the service, if there is one.
     Retain { event: Option<EventNote> },
 }
 
@@ -107,17 +107,17 @@ pub enum ReleaseReason {
 /// The changes that a reconcile makes to status, except for its conditions.
 #[derive(Clone, Debug, Default)]
 pub struct StatusChanges {
-    /// The server, if it is not the recorded one, or if status has dropped that one.
+    /// The server to show. None: the recorded one, unless status has dropped it.
     pub id: Option<ServerId>,
-    /// Whether the server is gone for good: its identifier and detail are removed from status.
+    /// Whether status drops everything about the server: it is gone for good, or belongs to another Instance.
     pub forget_server: bool,
     /// The server's detail, if it was read.
     pub detail: Option<Map<String, Value>>,
-    /// The operation in progress, or the one that failed in this reconcile.
+    /// The operation in progress, or the one that ended badly in this reconcile.
     pub operation: Option<Operation>,
-    /// The state that the service last accepted, if it changed.
+    /// The state that the service last accepted, if this plan determined it. None: the value in status stays.
     pub applied: Option<Applied>,
-    /// Whether a reinstall has left the server off, if that is known anew.
+    /// Whether a reinstall has left the server off. None: the value in status stays.
     pub left_off: Option<bool>,
     /// The token of `spec.reconcile` that was carried out.
     pub reconciled: Option<String>,
@@ -139,8 +139,8 @@ impl Step {
 }
 
 impl NeededRead {
-    /// Whether it is a call to the service.
-    pub fn is_for_a_call(&self) -> bool {
+    /// Whether the service must be called for it.
+    pub fn is_call(&self) -> bool {
         match self {
             Self::Task | Self::Detail | Self::Candidate(_) | Self::References(_) => true,
             Self::Login => false,
@@ -167,7 +167,7 @@ impl Plan {
         Self::wait(again).because(Some(why))
     }
 
-    /// No plan without this read.
+    /// No step before this read.
     pub(in crate::instance) fn needing(read: NeededRead) -> Self {
         Self {
             needs: Some(read),
@@ -240,8 +240,8 @@ impl Plan {
         self.state() == Some(State::Ready)
     }
 
-    /// Whether it does nothing, and reports that human action is needed.
-    pub(in crate::instance) fn waits_for_a_human(&self) -> bool {
+    /// Whether it does nothing, and reports Stalled; a drift does not count.
+    pub(in crate::instance) fn rests_stalled(&self) -> bool {
         matches!(self.step, Step::Rest)
             && self.needs.is_none()
             && self.state() == Some(State::Stalled)
@@ -257,13 +257,13 @@ impl Plan {
         self.buys() || matches!(self.step, Step::Record { .. })
     }
 
-    /// Reconciles again within this time, in addition to the plan's other reasons.
+    /// Reconciles again after this time at the latest.
     pub(in crate::instance) fn within(mut self, time: Duration) -> Self {
         self.again = self.again.min(time);
         self
     }
 
-    /// The same while the server's detail can be read, since listings do not make it readable.
+    /// As [`Self::listing_often`], but only while the server's detail can be read: listings do not make it readable.
     pub(in crate::instance) fn listing_often_while_readable(self, observed: &Observation) -> Self {
         match observed.look().is_unreadable {
             true => self,

@@ -1,5 +1,5 @@
-//! Another server bears the marker of the recorded one. A surplus server is released after proof, one at a time (rule 9), or
-//! reported if the spec forbids its release.
+//! Another server than the recorded one bears the Instance's marker. A surplus server is released after proof, one at a time (rule
+//! 9). Under the policy `Observe`, it is only reported.
 
 use crate::cloud::ServerId;
 use crate::instance::memory::look::RowDigest;
@@ -41,7 +41,7 @@ pub(super) fn check(observed: &OnRecord<'_>, plan: Plan) -> Plan {
     }
 }
 
-/// Whether the release of this server was accepted recently, or was not and is not repeated yet.
+/// Whether the release of this server was accepted recently, or failed and is not repeated yet.
 pub(super) fn recently_released(observed: &Observation, id: &ServerId) -> bool {
     let call = observed.memory.release_call(id);
     call.is_some_and(|call| {

@@ -74,13 +74,13 @@ impl Scene {
                 utc_offset: jiff::tz::Offset::UTC,
                 credential: "secret/1".into(),
                 former_credential: Some("former/1".into()),
-                shown_ours: false,
+                knows_our_account: false,
             }),
             listing: Some(ZoneViews::of(here(), testing::view(None, None))),
-            task: Fact::NotAsked,
+            task: Fact::NotRead,
             schedule: PollSchedule::default(),
             account_key: ObjectKey::new("ns", "default"),
-            detail: Fact::NotAsked,
+            detail: Fact::NotRead,
             secret_version: Some("login/1".into()),
             secret_is_unmarked: false,
             login: LoginFact::Ready(KnownLogin {
@@ -90,7 +90,7 @@ impl Scene {
             found: LookUps::default(),
             connection_version: None,
             quota: QuotaState::Free,
-            candidate: Fact::NotAsked,
+            candidate: Fact::NotRead,
             conflicting_owner: ConflictingOwner::None,
             recorded_by_other_cluster: None,
             memory,
@@ -233,7 +233,10 @@ impl Scene {
     }
 
     fn deleting(self) -> Self {
-        self.with(|observed| observed.facts.deleting = true)
+        self.with(|observed| {
+            observed.facts.deleting = true;
+            observed.facts.deleted_at = Some(observed.wall_clock);
+        })
     }
 
     fn plan(&self) -> Plan {
@@ -245,7 +248,7 @@ impl Scene {
 fn purchased(record: &PurchaseRecord, state: CallState, memory: &Memory) -> Box<NewestCall> {
     Box::new(NewestCall {
         tries: 1,
-        busy_seen: false,
+        was_busy_after_call: false,
         is_own: true,
         ..NewestCall::of_purchase(record, state, memory.origin.since)
     })

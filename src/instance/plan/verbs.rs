@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(super) enum Evidence {
     /// The server shows this power state (`ecsStatus`).
     PowerState(ServerPower),
-    /// The server shows the requested image and had another one before. Otherwise like `Work`.
+    /// The server shows the requested image and had another one before. If it had the same image before: like `Work`.
     Image,
     /// The service was busy with the server after the call.
     Work,
@@ -44,7 +44,8 @@ pub(in crate::instance) struct VerbRow {
     pub(super) done: (&'static str, &'static str),
 }
 
-/// The row of a verb. A purchase and a release have plans of their own (`buy`, `delete`), which use only reasons and words.
+/// The row of a verb. A purchase and a release have plans of their own (`buy`, `steady`, `delete`), which do not use it; the Event
+/// of a create call uses reason and words.
 pub(in crate::instance) const fn row(verb: Verb) -> VerbRow {
     match verb {
         Verb::Create => VerbRow {

@@ -23,7 +23,15 @@ pub(super) fn another(spec: &InstanceSpec) -> String {
     format!("delete this Instance and apply it again{how} to get a new server")
 }
 
-/// The message for a server that was imported and has not been observed since; it is not being created.
+/// The readiness if a protected Instance is being deleted.
+pub(in crate::instance) fn protected() -> Readiness {
+    let message = "this Instance was deleted while spec.deletionProtection is true, so nothing is released: set \
+                   spec.deletionProtection to false to have its server released; to keep the server, set \
+                   spec.deletionPolicy to Retain before that";
+    Readiness::stalled(Reason::DeletionProtected, message)
+}
+
+/// The message for an imported server whose import has not ended yet. The service is not creating this server.
 pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
     match detail {
         Fact::Unknown(why) => {
@@ -71,8 +79,8 @@ pub(super) fn doubt(attempt: Option<&NewestCall>, verb: Verb) -> String {
     }
 }
 
-/// The end of a sentence about a listing that cannot be read; empty if there is none. Its error message may differ at each try, so
-/// only the Account reports it.
+/// The end of a sentence about a listing that cannot be read; empty if there is none. The service's error message may differ at
+/// each try, so only the Account reports it.
 pub(super) fn unlisted(observed: &Observation) -> String {
     let account = &observed.account_key.name;
     let place = observed.listing.as_ref().and_then(ZoneViews::unread);

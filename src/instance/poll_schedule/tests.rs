@@ -105,7 +105,7 @@ fn a_query_is_due_by_time() {
             since: t0,
             seen_begin: true,
             last: last.map(after),
-            answer: Fact::NotAsked,
+            answer: Fact::NotRead,
             inconclusive_since: None,
         };
         after(now) >= schedule.due_at(&poll)

@@ -16,14 +16,14 @@ pub(super) fn synced(observed: &Observation) -> Option<AdditionalCondition> {
     judge(&observed.account, name, is_confirmed, is_late)
 }
 
-/// When the server counts as unconfirmed.
+/// From when on the server counts as unconfirmed.
 fn late_at(observed: &Observation) -> Instant {
     let confirmed = observed.memory.observations.confirmed;
     confirmed.unwrap_or(observed.memory.origin.since) + times::CONFIRMED_WITHIN
 }
 
-/// The same for an Account of this name. Pure, with a message that stays the same while the cause does: the service's messages may
-/// differ at each try, so only the Account reports them.
+/// The condition from plain values; `name` is the Account's. The message stays the same while the cause does: the service's
+/// messages may differ at each try, so only the Account reports them.
 fn judge(
     account: &AccountFact,
     name: &str,
@@ -66,7 +66,7 @@ fn judge(
     })
 }
 
-/// When the answer may change without another reason for a reconcile.
+/// The time until the condition may change although nothing else triggers a reconcile.
 pub fn again(observed: &Observation) -> Option<Duration> {
     observed.facts.status_id()?;
     let mut conditions = observed.facts.status.conditions.iter();

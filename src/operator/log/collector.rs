@@ -18,12 +18,12 @@ const ENDPOINTS: [&str; 2] = [
     opentelemetry_otlp::OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
     opentelemetry_otlp::OTEL_EXPORTER_OTLP_ENDPOINT,
 ];
-/// A collector that does not answer costs no more than what waits, which is bounded as well.
+/// Deadline of one export. Spans that wait for it stay in a queue of bounded length.
 const EXPORT_WITHIN: Duration = Duration::from_secs(5);
-/// The last spans are worth no more of the time in which a process is to end.
+/// How long the end of the process may be delayed to send the last spans.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// Sends spans to a collector, in batches. Inside of a runtime.
+/// Sends spans to a collector, in batches. Needs a runtime.
 pub(super) struct Collector(SdkTracerProvider);
 
 impl Collector {
@@ -77,7 +77,7 @@ impl Drop for Collector {
     }
 }
 
-/// Logs that an export failed: once, until one succeeds.
+/// Logs a failed export, and no further one until an export succeeds.
 #[derive(Debug)]
 struct LoggedExporter {
     exporter: SpanExporter,
@@ -89,7 +89,7 @@ impl opentelemetry_sdk::trace::SpanExporter for LoggedExporter {
         let exported = self.exporter.export(batch).await;
         let had_failed = self.failed.swap(exported.is_err(), Ordering::Relaxed);
         if exported.is_err() && !had_failed {
-            // The error may quote the answer of the collector.
+            // The error is not logged, since it may quote the answer of the collector.
             tracing::warn!(
                 "trace exporter failing, dropping spans until the collector accepts them"
             );

@@ -9,10 +9,10 @@ use tracing_subscriber::reload::Handle;
 
 /// The filter if none is given.
 pub(super) const DEFAULT: &str = "info";
-/// Targets that are logged only if the filter names them: the Kubernetes client logs each failed request as an error, and a line
-/// of our own already reports the consequence.
+/// Targets that are logged only if the filter names them, and then only their errors: the Kubernetes client logs each failed
+/// request as an error, and a line of our own already reports the consequence.
 const QUIET: &str = "kube_client=off,kube_runtime=off";
-/// How often the file is read: a kubelet brings a changed ConfigMap within a minute.
+/// How often the file is read. A kubelet takes about a minute to bring a changed ConfigMap; these seconds hardly add to that.
 const REREAD: Duration = Duration::from_secs(5);
 
 /// The filter; and the error, if it cannot be parsed and the default is used instead.
@@ -33,7 +33,7 @@ pub(super) fn of_environment() -> String {
     std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default()
 }
 
-/// The text of the file, or the value of `RUST_LOG` if the file is missing or empty.
+/// The text of the file, or the value of `RUST_LOG` if the file is missing, unreadable or empty.
 pub(super) fn of_file(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     match text.trim() {
@@ -42,27 +42,28 @@ pub(super) fn of_file(file: &Path) -> String {
     }
 }
 
-/// Reads the file again and again and changes the filter with it. Ends with the log only.
-pub(super) async fn follow<S: Subscriber>(file: PathBuf, handle: Handle<EnvFilter, S>) {
-    let mut current = of_file(&file);
+/// Reads the file again and again and changes the filter with it. Ends only when the log does.
+/// `current` is the text of the filter in use.
+pub(super) async fn follow<S: Subscriber>(
+    file: PathBuf,
+    mut current: String,
+    handle: Handle<EnvFilter, S>,
+) {
     loop {
         tokio::time::sleep(REREAD).await;
         let text = of_file(&file);
         if text == current {
             continue;
         }
-        let (filter, unread) = parsed(&text);
+        let (filter, invalid) = parsed(&text);
         if handle.reload(filter).is_err() {
             return; // the log has ended
         }
-        match unread {
-            // An error, so that every filter shows it once: it explains why other lines follow.
-            None => tracing::error!(
-                filter = text,
-                "the log filter was changed to the one in its file"
-            ),
+        match invalid {
+            // An error, so that nearly every filter shows it: it explains why other lines follow.
+            None => tracing::error!(filter = text, "the log filter was changed"),
             Some(why) => {
-                tracing::error!(%why, "the log filter cannot be read, using {DEFAULT} instead: fix it");
+                tracing::error!(%why, "the log filter is invalid, using {DEFAULT} instead: fix it");
             }
         }
         current = text;

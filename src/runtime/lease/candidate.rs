@@ -1,7 +1,7 @@
 //! A process that waits for the Lease of its shard.
 //!
-//! It lists all Leases of the operator twice per renewal period. It takes the Lease of its shard once that is free, unless a process
-//! holds a Lease of another number of shards: such a process may act on the same namespaces.
+//! It lists the Leases of the operator's namespace at least twice per retry period. It takes the Lease of its shard once that is
+//! free, unless a process holds a Lease of another number of shards: such a process may act on the same namespaces.
 
 use super::observed::Observed;
 use super::{Lease, LeaseSettings, Leases, Object, record};
@@ -22,11 +22,12 @@ pub struct Candidate {
     logged: String,
 }
 
-/// The result of one observation of the Leases: the Lease that was taken, or a time for which nothing is expected to change.
+/// The result of one observation of the Leases: the Lease that was taken, or the pause before the next observation.
 type Round = ControlFlow<Lease, Duration>;
 
 impl Candidate {
-    /// A candidate that has not read the Leases yet. Use a client of its own: neither its connections nor a term may be shared.
+    /// A candidate that has not read the Leases yet. Use a client of its own: other calls must not delay its requests,
+    /// and it must write before a term begins.
     pub fn new(client: Client, settings: LeaseSettings, heartbeat: Heartbeat) -> Self {
         let leases = Leases {
             api: Api::namespaced(client, &settings.namespace),
@@ -61,7 +62,7 @@ impl Candidate {
         }
     }
 
-    /// Twice per renewal period: a Lease is taken only after an observation has found it free.
+    /// The longest pause between two observations: half a retry period, since a Lease is taken only after one has found it free.
     fn interval(&self) -> Duration {
         self.leases.settings.retry_period / 2
     }

@@ -1,4 +1,4 @@
-//! All Leases of the operator, as one process has observed them.
+//! The Leases of the operator's namespace, as one process has observed them.
 
 use super::{LeaseSettings, Object, record};
 use crate::runtime::Shard;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 pub(super) struct Observed(HashMap<String, (LeaseSpec, Instant)>);
 
 impl Observed {
-    /// Records a list of Leases, which was requested after all earlier ones.
+    /// Records a list of Leases. Call it in the order of the requests.
     pub(super) fn record(&mut self, leases: &[Object]) {
         let now = Instant::now();
         for lease in leases {
@@ -26,8 +26,8 @@ impl Observed {
         }
     }
 
-    /// Another process that may act on our namespaces, and how long at least: it holds the Lease of our shard, or one of another
-    /// number of shards.
+    /// Another process that may act on our namespaces, and until when its Lease counts as held. It holds the Lease of our shard, or
+    /// one of another number of shards. If there are several, the one whose Lease counts longest.
     pub(super) fn other_holder(&self, settings: &LeaseSettings) -> Option<(String, Instant)> {
         let now = Instant::now();
         let holders = self.0.iter().filter_map(|(name, (spec, since))| {
@@ -36,7 +36,7 @@ impl Observed {
                 return None;
             }
             let holder = spec.holder_identity.clone().unwrap_or_default();
-            // The longer of its own duration and ours.
+            // The longer of the Lease's duration and ours.
             let until = *since + record::duration(spec).max(settings.lease_duration);
             let is_other = !holder.is_empty() && holder != settings.identity;
             (is_other && now < until).then_some((holder, until))

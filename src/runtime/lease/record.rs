@@ -1,4 +1,4 @@
-//! The contents of a Lease, in exactly the form that client-go writes, so that kubectl and other tools display it properly.
+//! The contents of a Lease, in the form that client-go writes, so that kubectl and other tools display it properly.
 
 use super::LeaseSettings;
 use crate::api::names::MANAGER;
@@ -22,7 +22,7 @@ pub(super) fn fresh(name: String) -> Object {
     }
 }
 
-/// The same Lease, acquired or renewed by us. Its resourceVersion is kept, so that the write is a compare-and-swap.
+/// The Lease, acquired or renewed by us. Its resourceVersion is kept, so that the write is a compare-and-swap.
 pub(super) fn taken(mut lease: Object, settings: &LeaseSettings, now: Timestamp) -> Object {
     let is_renewal = holder(&lease) == settings.identity;
     let spec = lease.spec.get_or_insert_default();
@@ -37,7 +37,7 @@ pub(super) fn taken(mut lease: Object, settings: &LeaseSettings, now: Timestamp)
     lease
 }
 
-/// The same Lease without a holder.
+/// The Lease without a holder. Its resourceVersion is kept, too.
 pub(super) fn released(mut lease: Object, now: Timestamp) -> Object {
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(String::new());

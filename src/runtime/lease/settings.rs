@@ -3,8 +3,9 @@
 use crate::runtime::Shard;
 use std::time::Duration;
 
-/// A deadline must allow more than one try: a factor of client-go.
-const RETRIES_MIN: f64 = 1.2;
+/// The renew deadline must be longer than this number of retry periods, so that there is time for another try. client-go has the
+/// same factor.
+const RETRY_PERIODS_MIN: f64 = 1.2;
 
 /// The name, shard and identity for an election, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct LeaseSettings {
     pub lease_duration: Duration,
     /// The time after the beginning of the last successful renewal at which the holder stops.
     pub renew_deadline: Duration,
-    /// The pause between two renewals.
+    /// The time from the beginning of a renewal to the beginning of the next one.
     pub retry_period: Duration,
 }
 
@@ -38,7 +39,7 @@ impl LeaseSettings {
     pub fn check(&self) -> Result<(), &'static str> {
         if self.retry_period.is_zero() {
             Err("--leader-elect-retry-period must be longer than zero")
-        } else if self.renew_deadline <= self.retry_period.mul_f64(RETRIES_MIN) {
+        } else if self.renew_deadline <= self.retry_period.mul_f64(RETRY_PERIODS_MIN) {
             Err(
                 "--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period: there must be time for \
                  another try",
@@ -53,13 +54,13 @@ impl LeaseSettings {
         }
     }
 
-    /// Deadline of one request: after a request that hangs, there is time for another one before the term is over.
+    /// Deadline of one request: after a request that hangs, there is time to begin another one before the term is over.
     pub fn request_deadline(&self) -> Duration {
         self.renew_deadline / 2
     }
 
-    /// The longest silence of a task that waits for the Lease or renews it: an attempt and the pause before it, plus a large
-    /// margin.
+    /// The longest silence of a task that waits for the Lease or renews it: one try of two requests and the pause before it, plus
+    /// a large margin.
     pub fn silence(&self) -> Duration {
         self.renew_deadline + self.retry_period + Duration::from_secs(60)
     }

@@ -11,7 +11,7 @@ pub struct ObjectState {
     pub reason: &'static str,
 }
 
-/// The state of the listings of all services.
+/// The state of the listings of all watched zones, of one session or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Listings {
     /// The number of servers that no Instance owns.
@@ -21,7 +21,7 @@ pub struct Listings {
 }
 
 impl Listings {
-    /// The sum of two services.
+    /// The state of both: the sum of the servers, and the greater age.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -59,7 +59,7 @@ where
     histogram(all, name, labels, help, M::default)
 }
 
-/// Registers metrics with labels that do not begin as the default, as histograms.
+/// Registers histograms, or other metrics with labels, whose series `new` makes.
 pub(super) fn histogram<M, const N: usize>(
     all: &mut Registry,
     name: &str,

@@ -1,13 +1,13 @@
 //! Decides which object is reconciled next. It holds keys only, starts no task and reads no clock, so it also runs in virtual time.
 //!
-//! Objects queue by *flow*: a namespace, and an Account in it. Worker slots are handed out in turn to the flows. Within a flow the most
-//! urgent object goes first, and within a priority the one that came first.
+//! Objects queue by *flow*: a namespace, and an Account in it. The flows get worker slots in turn. Within a flow the most urgent
+//! object goes first, and within a priority the one that came first.
 //!
 //! A namespace that holds a slot may take another one only while it holds less than twice the number of slots that would then
 //! remain; one that holds none may take any free slot. So a few greedy namespaces leave slots for the next one: a single one gets
 //! two thirds of the slots; ten get two of every twenty-one each, and one of every twenty-one stays free. Therefore a namespace
-//! with many Accounts does not delay other namespaces. Within an Account, the objects without a change leave about a quarter of
-//! its slots to objects with a change.
+//! with many Accounts does not delay other namespaces. Within a flow, objects with the priority Operation or Resync leave a
+//! quarter of the flow's bound to more urgent ones.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The priority within an Account.
+/// The priority within a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// It was woken because a slot for calls to the service became free (see `session::slots`).
+    /// The object was woken because a slot for calls to the service became free (see `session::slots`).
     Admitted,
-    /// The object, or an object that it refers to, was changed.
+    /// A user edited the object, its status does not show the spec yet, or a Secret that the object refers to changed.
     Change,
-    /// An operation is in flight.
+    /// An operation or a deletion is in progress, or status names no server yet.
     Operation,
-    /// No change is known.
+    /// None of the above applies.
     Resync,
 }
 
@@ -43,14 +43,14 @@ impl Priority {
     }
 }
 
-/// The unit of fair sharing: the requests of one Account in one namespace.
+/// The unit of fair sharing: the objects of one Account in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     pub namespace: Arc<str>,
     pub account: Arc<str>,
 }
 
-/// A namespace may take another slot while it holds fewer than this many times the slots that would then remain.
+/// A namespace that holds slots may take another one while it holds fewer than this number times the slots that would then remain.
 const SHARE: usize = 2;
 
 /// Objects that are being reconciled, wait for a reconcile, or sleep until their next one.
@@ -86,6 +86,7 @@ enum Object {
     Runs {
         flow: Flow,
         priority: Priority,
+        /// The requests that came during this reconcile, as one.
         again: Option<(Instant, Option<Priority>)>,
     },
 }
@@ -94,7 +95,7 @@ enum Object {
 #[derive(Debug)]
 struct Members<K> {
     running: usize,
-    /// How many of them have no change.
+    /// How many of the running ones are less urgent than [`Priority::Change`].
     running_unchanged: usize,
     waiting: BTreeSet<(Priority, u64, K)>,
 }
@@ -126,8 +127,8 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         }
     }
 
-    /// Requests a reconcile, no later than `at`. Several requests before it begins count as one, the earliest and most urgent.
-    /// A request during a reconcile takes effect after it. Without a priority, the object's own state determines it.
+    /// Requests a reconcile that is due at `at` at the latest. Several requests before it begins count as one, the earliest and
+    /// most urgent. A request during a reconcile takes effect after it. Without a priority, the object's own state determines it.
     pub fn wake(&mut self, key: &K, at: Instant, requested: Option<Priority>) {
         match self.objects.get_mut(key) {
             None => self.sleep(key.clone(), at, requested),
@@ -255,7 +256,7 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
             .insert(key, Object::Sleeps { until, requested });
     }
 
-    /// Raises the priority of a waiting object. It is the last one of its new priority.
+    /// Raises the priority of a waiting object, which then comes last within its new priority.
     fn hurry(&mut self, key: &K, requested: Priority) {
         let Some(Object::Waits {
             flow,

@@ -142,7 +142,7 @@ async fn our_own_write_of_a_secret_wakes_the_objects_that_refer_to_it() {
     let (feed, names) = feed();
     shows(&feed, &names, &instance("1", "default"));
     let login = ObjectKey::new("team", "login");
-    feed.0.instances.secrets.wrote(login, "s", "5");
+    feed.0.instances.secrets.note_own_write(login, "s", "5");
     feed.secret(&secret("5"));
     let change = Some(Priority::Change);
     assert_eq!(names.woken(), [("Instance web".to_owned(), change)]);

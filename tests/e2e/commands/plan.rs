@@ -200,7 +200,7 @@ async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
 
     for (text, word) in [
         ("a: 1".to_owned(), "not a manifest"),
-        ("{".to_owned(), "neither YAML nor JSON"),
+        ("{".to_owned(), "could not be read as YAML or JSON"),
     ] {
         let output = output_of(&world, &["plan", "-f", "-"], &text).await;
         assert!(

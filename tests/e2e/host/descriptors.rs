@@ -38,7 +38,7 @@ async fn an_operator_without_descriptors_buys_nothing_and_recovers() {
     // The open connections carry most of the traffic, and it is random which connection is missing first. A missing one to the
     // apiserver shows in the log, a missing one to the service in the status of the waiting Instances.
     eventually("it cannot open any more", async || {
-        if world.logs().contains("could not be reached") {
+        if world.logs().contains("no usable answer from the apiserver") {
             return Ok(());
         }
         let waits = world.get("new-0").await;

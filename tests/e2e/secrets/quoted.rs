@@ -86,7 +86,7 @@ async fn a_secret_that_the_apiserver_quotes_is_not_logged() {
     world.ready("web").await;
     let log = world.logs();
     assert!(
-        log.contains("the token has no copy") && log.contains("not this: [hidden]"),
+        log.contains("the token has no current copy") && log.contains("not this: [hidden]"),
         "the refusal was met and is reported: {log}"
     );
     for secret in CANARIES {

@@ -72,7 +72,7 @@ pub async fn stays(
 /// Messages of our command when it got no answer in time: it asks once, as its user expects, on a machine that others share.
 const FOR_NOW: [&str; 6] = [
     "no answer from the apiserver",
-    "could not be reached",
+    "no usable answer from the apiserver",
     "could not reach the service",
     "Too Many Requests",
     "TooManyRequests",

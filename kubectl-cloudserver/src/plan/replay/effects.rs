@@ -1,4 +1,4 @@
-//! The effects of steps on an observation, and stand-ins for facts that the user may not read.
+//! The effects of steps on an observation, and stand-ins for facts that could not be read.
 
 use cloud_server_operator::api::{Operation, Verb};
 use cloud_server_operator::cloud::{Detail, ServerId, ServerPower};
@@ -19,7 +19,7 @@ pub(super) fn stand_in(observed: &Observation) -> LoginFact {
     })
 }
 
-/// Whether the server has a name of this Instance.
+/// Whether the server has a name of this Instance. An unknown name counts as one.
 pub(super) fn is_own(observed: &Observation) -> bool {
     let Fact::Known(detail) = &observed.detail else {
         return true;
@@ -54,7 +54,7 @@ pub(super) fn as_in_status(observed: &mut Observation, id: ServerId) {
             credential: credential.into(),
             former_credential: None,
             utc_offset: Offset::UTC,
-            shown_ours: false,
+            knows_our_account: false,
         });
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn without_pauses(observed: &mut Observation) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// The operation has succeeded: what it applied, and the server that it left.
+/// Ends the operation with success: sets the applied values, and shows the server as the operation leaves it.
 pub(super) fn complete(observed: &mut Observation, operation: &Operation) {
     let id = observed.facts.id().map(|id| id.to_string());
     let status = Arc::make_mut(&mut observed.facts.status);
@@ -75,7 +75,7 @@ pub(super) fn complete(observed: &mut Observation, operation: &Operation) {
     if applied.image.is_empty() {
         applied.image = status.applied.take().unwrap_or_default().image;
     }
-    // The spec no longer names the Secret with the pending password, so the password that it names must be set.
+    // The spec no longer names the Secret with the pending password, so the password that the spec names now must be set.
     if operation.waiting_password && observed.facts.spec.login.generate.is_none() {
         applied.password_secret = None;
     }
@@ -93,10 +93,10 @@ pub(super) fn complete(observed: &mut Observation, operation: &Operation) {
     (status.operation, status.unfinished_image) = (None, None);
     (status.attempt, status.id) = (operation.attempt, id);
     observed.memory.stop_following();
-    observed.task = Fact::NotAsked;
+    observed.task = Fact::NotRead;
 }
 
-/// The cause of an operation: from what to what.
+/// The cause of an operation, with old and new values.
 pub(super) fn cause(observed: &Observation, operation: &Operation) -> String {
     let (facts, target) = (&observed.facts, &operation.target);
     let former = facts.status.applied.clone().unwrap_or_default();

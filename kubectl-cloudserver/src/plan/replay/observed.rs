@@ -17,10 +17,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest wait for listings. One of 10,000 servers takes some 40 s at the default request limit.
+/// Longest wait for listings. A listing of 10,000 servers takes some 40 s at the default request limit.
 const WAITS_FOR_LISTING: Duration = Duration::from_secs(90);
 
-/// Recheck for a new listing, in case its notification is missed.
+/// How often a new listing is looked for, in case its notification is missed.
 const LISTING_RECHECK: Duration = Duration::from_secs(2);
 
 /// The object without its pause and with the policy `Manage`: users want to know the steps that a pause or the policy `Observe`
@@ -32,7 +32,8 @@ pub(super) fn unrestricted(instance: &Instance) -> Instance {
     instance
 }
 
-/// Observes until no further listing is needed, and always reads the server, since users expect current information.
+/// Observes until no further listing is needed, at most for [`WAITS_FOR_LISTING`]. A server on record is read in any case, since
+/// users expect current information.
 pub(super) async fn observe(
     context: &Context,
     facts: Facts,
@@ -43,7 +44,7 @@ pub(super) async fn observe(
         let (mut observed, session) = observe::observe(context, facts.clone(), memory).await;
         if observed.facts.id().is_some() {
             let (read, session) = (Some(&NeededRead::Detail), session.as_ref());
-            let _ = observe::learn(context, &mut observed, read, session, memory).await;
+            let _ = observe::read_for_plan(context, &mut observed, read, session, memory).await;
         }
         let plan = planned(context, &mut observed, session.as_ref(), memory).await;
         let listing = observed.listing.as_ref();
@@ -75,7 +76,7 @@ pub(super) async fn observe(
     }
 }
 
-/// The plan, after everything was read that it needs.
+/// The plan, once the reads that it needs were made or failed.
 pub(super) async fn planned(
     context: &Context,
     observed: &mut Observation,
@@ -83,7 +84,7 @@ pub(super) async fn planned(
     memory: &Mutex<Memory>,
 ) -> Plan {
     let mut next = plan(observed);
-    while observe::learn(context, observed, next.needs.as_ref(), session, memory).await {
+    while observe::read_for_plan(context, observed, next.needs.as_ref(), session, memory).await {
         next = plan(observed);
     }
     next

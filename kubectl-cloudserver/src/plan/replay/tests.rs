@@ -52,7 +52,7 @@ fn fresh() -> Case {
     });
     Case {
         instance: serde_json::from_value(value).unwrap(),
-        detail: Fact::NotAsked,
+        detail: Fact::NotRead,
         login: ready("login/1"),
         account: AccountFact::AccountSession(SessionFacts {
             settle: Duration::from_secs(180),
@@ -60,7 +60,7 @@ fn fresh() -> Case {
             credential: "secret/1".into(),
             former_credential: None,
             utc_offset: Offset::UTC,
-            shown_ours: false,
+            knows_our_account: false,
         }),
     }
 }
@@ -319,7 +319,7 @@ async fn a_server_that_could_not_be_read_counts_as_status_shows_it() {
     let away = |case: Case| {
         case.with(|case| {
             case.account = AccountFact::NotFound;
-            case.detail = Fact::NotAsked;
+            case.detail = Fact::NotRead;
         })
     };
     let all = away(converged()).has(&[(Nothing, "")]).await;

@@ -1,4 +1,4 @@
-//! Makes the current call of an open operation: again if it certainly had no effect, or the next one.
+//! Makes a call of an open operation: the current one, if it certainly had no effect so far, or the next one.
 
 use super::OpenOperation;
 use crate::api::conditions::{Readiness, Reason};
@@ -54,7 +54,7 @@ impl OpenOperation<'_> {
                 self.next_call(|operation| operation.stage = Some(Stage::Stopping))
             }
             _ if reason == Reason::Stopping || left.is_zero() => match self.operation.call() {
-                // Status shows the refusal of the last call, or may show it soon.
+                // The call needs a new intent, because status shows the refusal of the last one, or may show it soon.
                 Verb::Reinstall => self.next_call(|_| ()),
                 _ => self.make_call(self.operation.clone(), false),
             },
@@ -108,14 +108,14 @@ impl OpenOperation<'_> {
                 Some(self.next_call(|operation| operation.power_cut = true))
             }
             // Never cut power based on an old observation. One read after the grace period is enough.
-            Fact::NotAsked
+            Fact::NotRead
                 if has_failed
                     || observed_at.is_none_or(|at| at < due)
                     || observed.look().is_unreadable =>
             {
                 Some(self.running().reading_detail(observed))
             }
-            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
+            Fact::NotRead | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
         }
     }
 
@@ -127,8 +127,8 @@ impl OpenOperation<'_> {
         self.make_call(next, true)
     }
 
-    /// Makes this call if the server's state, read in this reconcile, allows it. If status was lost, the operation is written
-    /// again before any call for it.
+    /// Makes this call if the server's state, read in this reconcile, allows it. If status was lost, the operation is written to
+    /// status again before any call for it.
     fn make_call(&self, operation: Operation, announce: bool) -> Plan {
         let observed = self.observed;
         if observed.facts.operation().is_none() {
@@ -144,7 +144,8 @@ impl OpenOperation<'_> {
             false => begin::may_operate(observed, &detail.fields),
         };
         match &observed.detail {
-            // It was installed externally, or by this operation if an old status came back: the spec is compared with it anew.
+            // The image was installed externally, or by this operation before an old status came back. The operation ends, and the
+            // spec is compared again.
             Fact::Known(detail) if may_call(detail) && next.shows_a_new_image(detail) => {
                 return self.superseded("the server has another image by now");
             }
@@ -161,7 +162,7 @@ impl OpenOperation<'_> {
                 return self.because(why, times::SERVER_BUSY_RECHECK);
             }
             Fact::Absent | Fact::Unknown(_) => return Plan::wait(times::UNREADABLE_RETRY),
-            Fact::NotAsked => return Plan::needing(NeededRead::Detail),
+            Fact::NotRead => return Plan::needing(NeededRead::Detail),
         }
         let credentials = match secret::credentials(observed, operation.call()) {
             Ok(credentials) => credentials,

@@ -1,4 +1,5 @@
-//! A call has ended, or its outcome is unknown and the server's state decides: the next call of the operation, or its end in status.
+//! A call has ended, or its outcome is unknown and the server's state decides: makes the next call of the operation, or ends the
+//! operation in status.
 
 use super::OpenOperation;
 use crate::api::{Applied, EndReason, OperationEnd, Stage, Verb};
@@ -14,23 +15,26 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 impl OpenOperation<'_> {
-    /// No answer arrived: after the settling time, the state of the idle server decides.
+    /// No answer arrived: the state of the idle server decides, after the settling time unless the effect is evident.
     pub(super) fn unanswered(&self, settled: Instant) -> Plan {
         let observed = self.observed;
         let Some(detail) = observed.detail.known() else {
             return self.unconfirmed(settled);
         };
         let effect = self.effect();
-        // A call whose effect shows cannot take effect later. For a reinstall there must be evidence that the effect is ours.
-        let is_enough = self.row().evidence.is_enough();
-        let is_evident = effect == Some(true) && (is_enough || self.was_busy());
+        // An effect counts before the settling time is over if the call changes nothing more: it sets a power state, or this
+        // process saw the service busy with the server after the call. The stop before a reinstall does not count: a late stop
+        // could take effect once the server has been started again.
+        let is_enough = self.row().evidence.is_enough() || self.was_busy();
+        let is_followed_by_a_start = self.operation.stage == Some(Stage::Stopping);
+        let is_evident = effect == Some(true) && is_enough && !is_followed_by_a_start;
         if !is_idle(detail.pending()) || (observed.now < settled && !is_evident) {
             return self.unconfirmed(settled);
         }
         match effect {
             Some(true) => self.ended_at_service(detail, true),
             Some(false) => self.lost("the server shows that it did not happen"),
-            // The image would show it, and a later detail may have it.
+            // The image would show the effect, and a later detail may have one.
             None if self.installs_another_image() && detail.image().is_none() => {
                 self.unconfirmed(settled)
             }
@@ -61,7 +65,7 @@ impl OpenOperation<'_> {
             words::until(self.observed, settled)
         );
         let mut plan = self.waiting(note);
-        // The message differs from the one while it ran, because the cause or the end is another one.
+        // This message replaces the one about a running call, so status shows it at once.
         plan.why = plan.why.map(|why| why.at_once_if(true));
         let rest = settled.saturating_duration_since(self.observed.now);
         if !rest.is_zero() {
@@ -70,7 +74,7 @@ impl OpenOperation<'_> {
         plan
     }
 
-    /// The current call failed, or its outcome stays unknown.
+    /// The current call failed or was given up, or its outcome stays unknown.
     pub(super) fn call_failed(&self, reason: EndReason, message: &str) -> Plan {
         self.call_ended(Some(OperationEnd {
             reason,
@@ -89,7 +93,7 @@ impl OpenOperation<'_> {
             }
             (Some(Stage::Stopping), None) => self.call_failed(
                 EndReason::Superseded,
-                "the spec asks for something else now",
+                "the spec was edited, or the Instance was deleted",
             ),
             (Some(Stage::Stopping | Stage::Erasing) | None, _) => self.end(failure),
         }
@@ -104,14 +108,12 @@ impl OpenOperation<'_> {
                 && operation.accepted);
         match &self.observed.detail {
             Fact::Known(detail) if may_be_off && !is_idle(detail.pending()) => self.running(),
-            Fact::NotAsked if may_be_off => self.running().reading_detail(self.observed),
+            Fact::NotRead if may_be_off => self.running().reading_detail(self.observed),
             // A single answer that the server does not exist proves nothing.
             Fact::Absent | Fact::Unknown(_) if may_be_off => {
                 self.running().within(times::UNREADABLE_RETRY)
             }
-            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => {
-                self.close(failure)
-            }
+            Fact::NotRead | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => self.close(failure),
         }
     }
 
@@ -157,6 +159,12 @@ impl OpenOperation<'_> {
         let message = failure.message.as_deref().unwrap_or_default();
         let mut changes = ended::badly(observed, self.operation.clone(), reason, message);
         changes.left_off = Some(server.is_still_off());
+        // The server may have another password than the applied one, so the one in the spec is set in any case.
+        if reason == EndReason::AnswerLost && self.operation.verb == Verb::ModifyPassword {
+            let mut applied = server.applied.clone();
+            applied.password_secret = None;
+            changes.applied = Some(applied);
+        }
         // The spec may request another reinstall than the one whose outcome is unknown.
         let is_another_reinstall_requested = |target: &Applied| {
             reason == EndReason::OutcomeUnknown

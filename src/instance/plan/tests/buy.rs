@@ -215,7 +215,7 @@ fn an_empty_listing_of_another_account_proves_nothing() {
         let AccountFact::AccountSession(session) = &mut observed.account else {
             unreachable!()
         };
-        session.shown_ours = true;
+        session.knows_our_account = true;
     });
     assert!(
         announced(&shown.plan()).is_some(),

@@ -25,6 +25,9 @@ const OFF: &[(&str, &str)] = &[("ecsStatus", "STOPPED")];
 fn a_power_state_that_was_changed_externally_is_drift_and_an_edited_one_is_not() {
     let drifted = server(last_set_to(PowerState::Running), OFF);
     assert_eq!(why(&drifted), Some((Verb::Start, Cause::Drift)));
+    let left_off = server(last_set_to(PowerState::Running), OFF);
+    let left_off = left_off.status(|status| status.left_off = true);
+    assert_eq!(why(&left_off), Some((Verb::Start, Cause::Spec)));
     // An edit of another field, even a token for `spec.reconcile`, did not change the power state.
     let reconciled = with_spec(drifted, |spec| {
         let token = "now".to_owned();

@@ -58,7 +58,7 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_if_the_spec_allows_
     let busy = [("ecsPendingStatus", "STOPPING")];
     let busy = stop(ForceStop::AfterGracePeriod, running(), &busy);
     assert!(cuts(&after(busy, 30)), "it is busy with this stop");
-    let unread = graceful(running()).with(|observed| observed.detail = Fact::NotAsked);
+    let unread = graceful(running()).with(|observed| observed.detail = Fact::NotRead);
     let unread = after(unread, 30);
     assert!(rests(&unread.plan()));
     assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
@@ -82,7 +82,7 @@ fn the_server_is_read_once_after_the_grace_period() {
             look.at = observed_at.map(|at| first_seen + Duration::from_secs(at));
             look.is_unreadable = is_unread;
         });
-        let scene = scene.with(|observed| observed.detail = Fact::NotAsked);
+        let scene = scene.with(|observed| observed.detail = Fact::NotRead);
         let needs = later(scene, Duration::from_secs(60)).plan().needs;
         needs == Some(NeededRead::Detail)
     };

@@ -73,7 +73,7 @@ fn a_reinstall_for_a_new_image_includes_login_and_restart() {
 fn a_disk_is_erased_only_after_a_read_in_the_same_reconcile() {
     let scene = with_spec(server(as_bought(), &[]), other_image);
     let old = scene
-        .with(|observed| observed.detail = Fact::NotAsked)
+        .with(|observed| observed.detail = Fact::NotRead)
         .look(|look, first_seen, _| look.at = Some(first_seen));
     let old = old.listed(Duration::ZERO, &[(ID, &ours())]);
     assert_eq!(old.plan().needs, Some(NeededRead::Detail));
@@ -145,7 +145,7 @@ fn an_edited_secret_changes_the_password_and_a_deleted_one_does_not() {
         server(applied, &[])
     };
     assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
-    let unread = moved().with(|observed| observed.login = LoginFact::NotAsked);
+    let unread = moved().with(|observed| observed.login = LoginFact::NotRead);
     assert_eq!(unread.plan().needs, Some(NeededRead::Login));
     let missing = server(as_bought(), &[]).with(|observed| observed.secret_version = None);
     assert_eq!(begins(&missing), None);

@@ -20,7 +20,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, state: CallState) -> S
             intent: Intent::Unneeded,
             is_own: true,
             tries: 1,
-            busy_seen: false,
+            was_busy_after_call: false,
             ..NewestCall::of_operation(&operation, &record(), state, since)
         }));
     })
@@ -304,7 +304,7 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
 fn a_task_is_queried_again_only_while_it_may_still_report_the_end() {
     let failed = TaskState::Failed { reason: None };
     for (task, may_report) in [
-        (Fact::NotAsked, true),
+        (Fact::NotRead, true),
         (Fact::Unknown("away".into()), true),
         (Fact::Known(TaskState::Running), true),
         (Fact::Absent, false),

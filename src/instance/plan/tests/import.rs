@@ -127,7 +127,7 @@ fn a_server_that_differs_from_the_spec_or_cannot_be_read_is_not_imported() {
         .plan();
     let (reason, _, message) = reported(&differs);
     assert_eq!(reason, Reason::ImportDiffers);
-    let words = "has img-2, and the spec asks for img-1: set spec.image.id to what the server has";
+    let words = "has img-2, and the spec requests img-1: set spec.image.id to what the server has";
     assert!(message.contains(words), "{message}");
     for (field, value) in [("zoneCode", "elsewhere"), ("regionCode", "elsewhere")] {
         let plan = listed().with(shows(&[(field, value)])).plan();
@@ -195,7 +195,7 @@ fn a_server_of_another_size_than_the_package_is_not_imported() {
 #[test]
 fn a_server_of_another_size_than_the_filter_is_not_imported() {
     let filtered = |cpu: i32| {
-        let scene = small(Fact::NotAsked).with(|observed| {
+        let scene = small(Fact::NotRead).with(|observed| {
             let mut spec = (*observed.facts.spec).clone();
             spec.package = PackageRef {
                 cpu: Some(cpu),
@@ -424,7 +424,7 @@ fn an_account_that_denies_imports_imports_nothing() {
         let (reason, state, message) = reported(&plan);
         assert_eq!((reason, state), (Reason::ImportDenied, State::Stalled));
         assert!(message.contains("imports: Allowed"), "{message}");
-        assert!(message.contains(&import.words()), "{message}");
+        assert!(message.contains(&import.description()), "{message}");
         assert_eq!(plan.needs, None, "no read is needed");
         assert!(plan.wants.pass_after.is_none());
     }

@@ -159,7 +159,8 @@ fn an_image_that_the_server_already_has_needs_no_approval() {
 #[test]
 fn a_protected_instance_that_is_deleted_keeps_its_server_and_stays() {
     let protected = |scene: Scene| {
-        with_spec(scene.deleting(), |spec| {
+        let scene = scene.with(|observed| observed.facts.deleted_at = Some(observed.wall_clock));
+        with_spec(scene, |spec| {
             spec.deletion_protection = true;
             spec.deletion_policy = DeletionPolicy::Retain;
         })
@@ -281,7 +282,7 @@ fn the_policy_observe_buys_nothing_and_releases_nothing() {
     let no_server = Some((State::Stalled, Reason::NoServer));
     let fresh = observe_only(Scene::fresh(), |_| {});
     let unread =
-        observe_only(Scene::fresh(), |_| {}).with(|observed| observed.login = LoginFact::NotAsked);
+        observe_only(Scene::fresh(), |_| {}).with(|observed| observed.login = LoginFact::NotRead);
     for scene in [fresh, unread] {
         assert!(rests(&scene.plan()));
         assert_eq!(scene.plan().needs, None);

@@ -48,7 +48,7 @@ fn an_externally_released_server_is_replaced_only_if_the_spec_requests_it_and_it
     assert!(rests(&early.plan()), "the listings began too early");
     let missing_server = Some((State::Reconciling, Reason::ServerMissing));
     assert_eq!(reason(&early.plan()), missing_server);
-    let unread = forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
+    let unread = forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::NotRead);
     assert!(rests(&unread.plan()));
     assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
     let without_replacement = with_spec(missing(1, SETTLE), |spec| {
@@ -80,7 +80,7 @@ fn a_changed_token_that_delays_the_replacement_is_reported() {
         let AccountFact::AccountSession(session) = &mut scene.0.account else {
             unreachable!()
         };
-        (session.credential, session.shown_ours) = ("secret/2".into(), true);
+        (session.credential, session.knows_our_account) = ("secret/2".into(), true);
         let readiness = scene.plan().why.unwrap();
         assert_eq!(
             (readiness.state, readiness.reason),
@@ -114,8 +114,8 @@ fn a_server_released_before_status_showed_its_create_is_replaced_once_the_task_h
     };
     let running = open(Fact::Known(TaskState::Running));
     assert_eq!(recreated(running), None, "the create may still succeed");
-    assert_eq!(recreated(open(Fact::NotAsked)), None, "its end is unknown");
-    let imported = open(Fact::NotAsked).record(|record| {
+    assert_eq!(recreated(open(Fact::NotRead)), None, "its end is unknown");
+    let imported = open(Fact::NotRead).record(|record| {
         (record.imported, record.task) = (Some("by-hand".into()), None);
     });
     let imported = recreated(imported);
@@ -250,7 +250,7 @@ fn a_doubled_server_replaces_the_released_one_without_a_purchase() {
     assert!(rests(&early), "the listings began too early");
     let first = doubled(SETTLE).plan();
     assert!(rests(&first) && first.changes.forget_server);
-    let unread = forgotten(doubled(SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
+    let unread = forgotten(doubled(SETTLE)).with(|observed| observed.detail = Fact::NotRead);
     assert_eq!(
         unread.plan().needs,
         Some(NeededRead::Detail),
@@ -324,7 +324,7 @@ type Change = fn(&mut Observation);
 /// Observations that prove no more than the one before.
 const NO_NEWS: [(&str, Change); 6] = [
     ("the same", |_| {}),
-    ("not read", |observed| observed.detail = Fact::NotAsked),
+    ("not read", |observed| observed.detail = Fact::NotRead),
     ("unreadable", |observed| {
         observed.detail = Fact::Unknown("503".into());
     }),
@@ -343,7 +343,7 @@ const NO_NEWS: [(&str, Change); 6] = [
     }),
     ("another process", |observed| {
         observed.memory.forget_server();
-        observed.detail = Fact::NotAsked;
+        observed.detail = Fact::NotRead;
         observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
     }),
 ];
@@ -412,7 +412,7 @@ fn a_server_that_status_dropped_with_the_end_of_its_operation_is_not_reported_ag
     assert_eq!(status.conditions[0].reason, full);
     let restarted: Change = |observed| {
         observed.memory.forget_server();
-        observed.detail = Fact::NotAsked;
+        observed.detail = Fact::NotRead;
         observed.task = Fact::Unknown("503".into());
     };
     for (what, change) in NO_NEWS.into_iter().chain([("no task", restarted)]) {

@@ -80,7 +80,7 @@ fn since(scene: Scene, version: &str, hours: i64) -> Scene {
 #[test]
 fn a_first_password_is_written_before_anything_is_bought() {
     let scene = generated(Scene::fresh(), None).with(|observed| observed.secret_version = None);
-    let unread = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::NotAsked);
+    let unread = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::NotRead);
     assert_eq!(unread.plan().needs, Some(NeededRead::Login));
     let missing = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::Missing);
     let plan = missing.plan();
@@ -110,7 +110,7 @@ fn a_secret_with_another_owner_stops_the_purchase() {
 fn a_deleted_login_secret_is_generated_again_and_its_password_set() {
     let gone = daily(FIRST).with(|observed| {
         observed.secret_version = None;
-        observed.login = LoginFact::NotAsked;
+        observed.login = LoginFact::NotRead;
     });
     assert_eq!(gone.plan().needs, Some(NeededRead::Login));
     let gone = gone.with(|observed| observed.login = LoginFact::Missing);
@@ -281,7 +281,7 @@ fn a_new_password_is_in_force_only_once_its_task_succeeded() {
         Some((State::Reconciling, Reason::OperationFailed))
     );
     let unread =
-        changing(TaskState::Succeeded).with(|observed| observed.login = LoginFact::NotAsked);
+        changing(TaskState::Succeeded).with(|observed| observed.login = LoginFact::NotRead);
     assert_eq!(unread.plan().needs, Some(NeededRead::Login));
     let done = changing(TaskState::Succeeded).plan();
     let version = SECOND.to_owned();
@@ -322,7 +322,7 @@ fn a_password_of_the_spec_is_set_after_a_pending_generated_one() {
             .status(|status| {
                 status.operation.as_mut().unwrap().waiting_password = waiting;
             })
-            .with(|observed| observed.login = LoginFact::NotAsked);
+            .with(|observed| observed.login = LoginFact::NotRead);
         with_spec(scene, |spec| {
             spec.login.generate = None;
             spec.login.password_secret_ref = Some(crate::api::SecretKeyRef {
@@ -372,7 +372,7 @@ fn a_generated_password_whose_outcome_was_lost_with_status_is_set_again() {
     let plan = lost().plan();
     let ended = plan.changes.ended.unwrap();
     assert_eq!(ended.reason, Some(EndReason::AnswerLost));
-    assert!(plan.changes.applied.is_none());
+    assert!(plan.changes.applied.unwrap().password_secret.is_none());
     // A process that does not know the operation does not take the password in the Secret for the one in force either.
     let other_process = lost().memory(|memory| {
         memory.call = None;
@@ -403,7 +403,7 @@ fn a_pending_password_does_not_count_as_that_of_the_spec_when_status_is_lost() {
             observed.task = Fact::Known(TaskState::Succeeded);
             observed.detail = Fact::Known(detail(&[]));
             observed.secret_version = Some(FIRST.into());
-            observed.login = LoginFact::NotAsked;
+            observed.login = LoginFact::NotRead;
         });
         scene.plan().changes.applied.unwrap().password_secret
     };

@@ -16,11 +16,11 @@ fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
     };
     let at_rest = || Fact::Known(detail(&[]));
     for (task, found, ready) in [
-        (Fact::NotAsked, Fact::NotAsked, false),
-        (Fact::Known(TaskState::Running), Fact::NotAsked, false),
+        (Fact::NotRead, Fact::NotRead, false),
+        (Fact::Known(TaskState::Running), Fact::NotRead, false),
         (
             Fact::Known(TaskState::Unknown { word: "ODD".into() }),
-            Fact::NotAsked,
+            Fact::NotRead,
             false,
         ),
         (Fact::Known(TaskState::Succeeded), Fact::Absent, false),
@@ -29,7 +29,7 @@ fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
             Fact::Unknown("x".into()),
             false,
         ),
-        (Fact::Unknown("x".into()), Fact::NotAsked, false),
+        (Fact::Unknown("x".into()), Fact::NotRead, false),
         (
             Fact::Absent,
             Fact::Known(detail(&[("ecsPendingStatus", "CREATING")])),

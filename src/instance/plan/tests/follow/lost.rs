@@ -53,7 +53,8 @@ fn evidence_that_the_service_accepted_the_call_ends_the_wait() {
             open_operation(verb, to_second(), CallState::Unknown),
             &shown,
         );
-        let observed = lost.memory(|memory| memory.call.as_mut().unwrap().busy_seen = true);
+        let observed =
+            lost.memory(|memory| memory.call.as_mut().unwrap().was_busy_after_call = true);
         assert_eq!(end(&observed), ends, "{verb} {shown:?}");
     }
 }
@@ -93,7 +94,7 @@ fn a_reinstall_with_the_same_image_and_an_unknown_outcome_is_not_repeated() {
         matches!(&both.step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2"),
         "{both:?}"
     );
-    let busy = lost().memory(|memory| memory.call.as_mut().unwrap().busy_seen = true);
+    let busy = lost().memory(|memory| memory.call.as_mut().unwrap().was_busy_after_call = true);
     assert_eq!(
         end(&busy),
         Some(true),
@@ -110,6 +111,19 @@ fn a_reinstall_with_the_same_image_and_an_unknown_outcome_is_not_repeated() {
             "the next plan follows the edited spec"
         );
     }
+}
+
+#[test]
+fn after_a_lost_answer_the_password_is_set_also_if_the_spec_has_the_former_one_again() {
+    let lost = open_operation(Verb::ModifyPassword, as_bought(), CallState::Unknown);
+    let ended = later(shows(lost, &[]), SETTLE * 2).written();
+    let applied = ended.0.facts.status.applied.clone().unwrap();
+    assert_eq!(
+        (applied.password_secret, applied.image),
+        (None, as_bought().image)
+    );
+    let retried = ended.with(|observed| observed.wall_clock += Duration::from_secs(3_600));
+    assert_eq!(begins(&retried), Some(Verb::ModifyPassword));
 }
 
 /// This process follows the operation, and status was lost.
