@@ -226,7 +226,7 @@ schedules! {
     s1_stopped_by_force_after_thirty_seconds => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().stops_in(120).at(4_000, EditImage(1));
     s1_stopped_for_the_same_image_and_neither_the_refusal_nor_the_intent_of_the_stop_is_written => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
-        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Status, 2, LoseRequest).on(Intent, 3, LoseRequest);
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Status, 3, LoseRequest).on(Intent, 3, LoseRequest);
     s1_stopped_with_unmanaged_power_and_the_power_cut_is_late => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).stops_in(32).at(4_000, EditImage(1)).on(Power, 2, Late(15));
     s1_stopped_and_deleted_under_protection => "bought 1, left 1, stopped 1; web-1 DeletionProtected":

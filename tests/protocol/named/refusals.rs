@@ -141,9 +141,9 @@ schedules! {
     reinstall_with_the_same_image_that_is_refused_and_its_next_call_takes_effect_before_a_crash => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
         one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Reinstall, 2, CrashAfter);
     reinstall_with_the_same_image_that_is_refused_and_whose_refusal_is_written_late => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
-        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Status, 2, Late(3)).on(Kind::Reinstall, 2, CrashAfter);
+        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Status, 3, Late(3)).on(Kind::Reinstall, 2, CrashAfter);
     reinstall_with_the_same_image_whose_refusal_is_written_late_and_a_crash => "bought 1, left 1, erased 1; web-1 Available":
-        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Status, 2, Late(3)).at(6_800, Kill(0));
+        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Status, 3, Late(3)).at(6_800, Kill(0));
     reinstall_with_the_same_image_that_is_refused_and_whose_next_intent_is_not_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Intent, 3, StatusAfter(504)).on(Kind::Read, 6, LoseRequest);
     reinstall_that_was_refused_at_the_time_of_a_restored_snapshot_and_done_since => "bought 1, left 1, erased 1; web-1 Available":

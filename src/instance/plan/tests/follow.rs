@@ -84,6 +84,34 @@ const SECOND: (&str, &str) = ("imageResourceUUID", "img-2");
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 #[test]
+fn an_operation_of_a_protected_instance_that_is_deleted_is_followed_to_its_end() {
+    let protected = |scene: Scene| {
+        let scene = with_spec(scene, |spec| spec.deletion_protection = true);
+        scene.with(|observed| observed.facts.deleted_at = Some(observed.wall_clock))
+    };
+    let ends = |task| {
+        let state = CallState::Accepted {
+            id: ServerId::from(ID),
+            task: Some(TaskId::from("t-9")),
+        };
+        let scene = open_operation(Verb::Stop, as_bought(), state);
+        let plan = protected(with_task(scene, Fact::Known(task), &[OFF])).plan();
+        assert_eq!(
+            reason(&plan),
+            Some((State::Stalled, Reason::DeletionProtected))
+        );
+        assert!(rests(&plan), "{plan:?}");
+        plan.changes.ended.is_some()
+    };
+    assert!(ends(TaskState::Succeeded) && !ends(TaskState::Running));
+    // Nothing else begins.
+    let edited = protected(with_spec(Scene::converged(), |spec| {
+        spec.image.id = Some("img-2".into());
+    }));
+    assert_eq!(begins(&edited), None);
+}
+
+#[test]
 fn the_state_of_a_task_decides_how_its_operation_ended() {
     let failed = TaskState::Failed {
         reason: Some("no host".into()),
