@@ -149,7 +149,7 @@ impl Owners {
         woken.into_iter().flatten().for_each(&*self.0.wake);
     }
 
-    /// Notes whether this process removed the finalizer of an Instance, or is about to. Then a server that remains is no orphan:
+    /// Notes whether this process removed the finalizer of an Instance, or is about to. Then a server that is left is no orphan:
     /// the user keeps it.
     pub fn set_detached(&self, uid: &str, is_detached: bool) {
         if let Some(owner) = self.lock().all.get_mut(uid) {
