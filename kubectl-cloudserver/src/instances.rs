@@ -30,11 +30,11 @@ pub(super) struct InstancesArgs {
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
-    /// Only servers that no Instance owns, including those whose name bears the marker of an Instance that is not listed.
+    /// Only servers that no Instance owns, including those whose name bears the marker of an Instance that you cannot list.
     #[arg(long, conflicts_with = "owned")]
     unowned: bool,
 
-    /// Only servers of Instances.
+    /// Only servers of Instances, and a row for each Instance whose server is not listed.
     #[arg(long)]
     owned: bool,
 
@@ -69,8 +69,8 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     let servers = Servers::reach(&args.service, &args.within, &progress).await?;
     if servers.owners.is_none() && (args.owned || args.unowned) {
         return Err(
-            "the owners of servers are unknown without the cluster's Instances: name a cluster with --kubeconfig, --context or -n, \
-             or leave out --owned and --unowned"
+            "the owners of servers are unknown without the cluster's Instances: name a cluster in which you may list \
+             them, with --kubeconfig, --context or -n, or leave out --owned and --unowned"
                 .to_owned(),
         );
     }
@@ -171,7 +171,7 @@ fn line(mut row: Value) -> Value {
         .map(|(cpu, memory)| format!("{cpu} CPU, {memory} GiB"));
     let owner = match (row["ownership"].as_str(), row["instance"].as_str()) {
         (_, Some(instance)) => instance.to_owned(),
-        (Some("marked"), _) => "(gone, or of another cluster)".to_owned(),
+        (Some("marked"), _) => "(deleted, elsewhere, or hidden from you)".to_owned(),
         (Some("unowned"), _) => "-".to_owned(),
         _ => "?".to_owned(),
     };
@@ -214,7 +214,7 @@ mod tests {
     fn a_line_names_the_owner_of_a_server() {
         for (ownership, instance, owner) in [
             ("owned", Some("team-a/web"), "team-a/web"),
-            ("marked", None, "(gone, or of another cluster)"),
+            ("marked", None, "(deleted, elsewhere, or hidden from you)"),
             ("unowned", None, "-"),
             ("unknown", None, "?"),
         ] {

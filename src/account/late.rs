@@ -79,7 +79,7 @@ fn note_result(
             let why = error.category();
             tracing::warn!(namespace, name, %id, %place, why, "the release of a late server failed, or its outcome is unknown");
             let note = format!(
-                "{server}; the operator repeats its release while the server is listed: {error}"
+                "{server}; the operator repeats its release for some hours, while it is listed: {error}"
             );
             Some(EventNote::warning("LateServerNotReleased", note))
         }

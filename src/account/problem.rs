@@ -48,14 +48,14 @@ pub(super) fn no_client(error: &BuildError, account: &Account) -> Problem {
         }
         BuildError::NotAllowed => (Reason::EndpointNotAllowed, allow(spec, Target::Endpoint)),
         BuildError::ProxyNotAllowed => (Reason::EndpointNotAllowed, allow(spec, Target::Proxy)),
-        BuildError::Internal(target, _) => (Reason::AddressRefused, allow(spec, *target)),
+        BuildError::Address(target, _) => (Reason::AddressRefused, allow(spec, *target)),
         // The address itself may contain a password.
         BuildError::Proxy(_) => (Reason::EndpointInvalid, "fix spec.proxy.url".to_owned()),
         BuildError::Tls(_) => {
             let remedy = "fix the objects that spec.tls names";
             (Reason::CaBundleInvalid, remedy.to_owned())
         }
-        BuildError::Path { .. } => (Reason::EndpointInvalid, "fix spec.paths".to_owned()),
+        BuildError::Path(_) => (Reason::EndpointInvalid, "fix spec.paths".to_owned()),
         BuildError::Token => (Reason::TokenInvalid, put_token(account)),
         BuildError::Http(_) => (
             Reason::ServiceUnreachable,
@@ -102,7 +102,8 @@ fn put_token(account: &Account) -> String {
 }
 
 /// The remedy for an endpoint or proxy that is not allowed, or for an internal address, which only a pattern with exactly that
-/// host allows. Users paste the flag into a shell or a manifest, so an address with special characters gets no flag.
+/// host allows. Users paste the flag into a shell or a manifest: single quotes protect it in both, and an address with a
+/// quotation mark gets no flag.
 fn allow(spec: &AccountSpec, target: Target) -> String {
     let (field, address) = match (target, &spec.proxy) {
         (Target::Proxy, Some(proxy)) => ("spec.proxy.url", &proxy.url),
@@ -110,7 +111,7 @@ fn allow(spec: &AccountSpec, target: Target) -> String {
     };
     match address.trim().parse::<EndpointPattern>() {
         Ok(pattern) => format!(
-            "fix {field}, or have the administrator of the operator add --allowed-endpoint={pattern}"
+            "fix {field}, or have the administrator of the operator add '--allowed-endpoint={pattern}'"
         ),
         Err(_) => format!("fix {field}"),
     }

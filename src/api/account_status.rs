@@ -30,9 +30,9 @@ pub struct AccountStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub inventory: Vec<PlaceInventory>,
-    /// The first 20 servers that no Instance owns, sorted by region, zone and identifier: bought by hand or by another cluster.
-    /// unownedServers counts all of them. Each entry has the values that an Instance needs to import the server, and the
-    /// command that prints its manifest.
+    /// The first 20 servers that no Instance owns, by region, zone and identifier: bought by hand or by another cluster, or left by
+    /// a deleted Instance. unownedServers counts all of them. Each entry has the values that an Instance needs to import the
+    /// server, and the command that prints its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub unowned: Vec<UnownedServer>,
@@ -63,10 +63,10 @@ pub struct LimitsStatus {
     /// create with an unknown outcome counts. A new operator process begins at 0. Absent without this limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creates_per_minute: Option<LimitUse>,
-    /// Number of Instances that wait for one of the two limits. While the Account cannot be used, and right after that, the
-    /// previous number.
+    /// Number of Instances that wait for one of the two limits. While the Account cannot be used, and right after that, at
+    /// least the previous number.
     pub waiting: i64,
-    /// Up to ten of them; they proceed in no particular order.
+    /// Up to ten of them, not necessarily those that proceed next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub next: Vec<WaitingInstance>,
@@ -111,10 +111,10 @@ pub struct PlaceInventory {
     /// Number of Instances there with an operation in progress or waiting for a listing, when status was written. An Instance
     /// counts for at most about five minutes at a time.
     pub in_flight: i64,
-    /// When the zone was last listed completely for all Instances in it, which bounds the age of the values in their status.
-    /// Written once the time of a zone is five minutes newer than the written one. Zones are listed about every minute, sooner
-    /// while operations are in progress, and up to every four minutes if there are very many servers for spec.requests; every five
-    /// minutes if the operator only searches for servers of deleted Instances.
+    /// When the zone was last listed to its end, for all Instances in it. In their status, usedFlow and values that the listing
+    /// lacks may be older. Written once the time of a zone is five minutes newer than the written one. Zones are listed about every
+    /// minute, sooner while operations are in progress, and up to every four minutes if there are very many servers for
+    /// spec.requests; every five minutes if the operator only searches for servers of deleted Instances.
     pub last_listed_time: Option<Time>,
     /// Since when the zone cannot be listed, while that is the case; message has the reason. Unchanged while retries fail. If
     /// the service does not answer at all, the condition Ready reports that.

@@ -40,7 +40,7 @@ const INSTANCE: &[Field] = &[
         Number,
         "Traffic used so far, in GB. A change of it alone is not written.",
     ),
-    ("limitFlow", Text, "Limited traffic, for example FALSE."),
+    ("limitFlow", Text, "Whether traffic is limited."),
     ("internetChargeType", Text, "For example PAY_BY_TRAFFIC."),
     ("networkType", Text, "For example PRIVATE_NETWORK."),
     ("internalIpAddress", Text, "Internal address."),

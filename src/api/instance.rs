@@ -295,8 +295,9 @@ pub struct InstanceStatus {
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
 
-    /// Operations that ended badly and wait before they begin again, at most one of each kind. The success of an operation removes
-    /// its entry, and an Instance that is Ready has none.
+    /// Operations that ended badly and wait before they begin again, at most one of each kind. A reinstall whose outcome is unknown
+    /// stays beside a later one that did not touch the disk. The success of an operation removes all entries of its kind, and an
+    /// Instance that is Ready has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub retries: Vec<Retry>,

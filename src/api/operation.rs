@@ -20,8 +20,8 @@ pub struct Operation {
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
     /// A random value of the reconcile that announced the newest call of the operation. It shows that the announcement is its
-    /// own, even if the write of it got no answer. `refused` once the service has refused that call, if it is a reinstall:
-    /// no call is in flight, and the next one has a new value.
+    /// own, even if the write of it got no answer. `refused` while a reinstall waits after a refusal that may pass: no
+    /// call is in flight, and the next one has a new value.
     #[serde(default)]
     pub nonce: String,
     /// Generation of the spec for which the operation was announced.
@@ -119,7 +119,7 @@ pub struct Before {
     /// Its imageResourceUUID, if the server showed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Whether the server was running.
+    /// Whether the server was running, or an earlier reinstall had left it off.
     #[serde(default)]
     pub running: bool,
 }

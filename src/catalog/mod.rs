@@ -1,5 +1,5 @@
 //! The service's offers: regions, packages, images, security groups and key pairs. Each list is read to its end and cached for
-//! all Instances of one (endpoint, token).
+//! all Instances of one session.
 //!
 //! A caller states the offer that it needs. A cached list with that offer is used for five minutes; one without it is read again,
 //! at most twice a minute, since the offer may have been created meanwhile. Concurrent callers share one reading. No list is read

@@ -68,7 +68,7 @@ impl Egress {
                 Some(Host::Domain(_)) | None => continue,
             };
             if let Some(class) = internal(address) {
-                return Err(BuildError::Internal(target, Refused { address, class }));
+                return Err(BuildError::Address(target, Refused { address, class }));
             }
         }
         exempt.sort();
@@ -175,7 +175,7 @@ mod tests {
         ] {
             let refused = check(&[], url);
             assert!(
-                matches!(refused, Err(BuildError::Internal(Target::Endpoint, _))),
+                matches!(refused, Err(BuildError::Address(Target::Endpoint, _))),
                 "{url}: {refused:?}"
             );
         }

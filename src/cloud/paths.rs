@@ -40,10 +40,10 @@ impl Paths {
         ];
         let given = overrides
             .into_iter()
-            .filter_map(|(operation, path)| Some((operation, path.clone()?.0)));
-        let checked = given.map(|(operation, path)| match is_plain(&path) {
-            true => Ok((operation, path)),
-            false => Err(BuildError::Path { operation }),
+            .filter_map(|(call, path)| Some((call, path.clone()?.0)));
+        let checked = given.map(|(call, path)| match is_plain(&path) {
+            true => Ok((call, path)),
+            false => Err(BuildError::Path(call)),
         });
         checked.collect::<Result<_, _>>().map(Self)
     }

@@ -48,8 +48,8 @@ pub(super) fn initial_change(has_server: bool) -> SecretChange {
     change
 }
 
-/// Adds a pending password if the Secret is settled: the server may have a password that is pending already. Either way the Secret
-/// gets a new version, so that the operator sets the password.
+/// Adds a pending password if the Secret is settled; otherwise the server may already have one that is pending. Either way the
+/// Secret gets a new version, so that the operator sets the password.
 fn rotation_change(content: &Content) -> SecretChange {
     let mut change = SecretChange::default();
     if is_settled(content) {

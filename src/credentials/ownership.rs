@@ -1,6 +1,6 @@
-//! Decides which Instance owns a Secret. The operator uses and changes a Secret only if the Instance owns it by its owner
-//! reference. A Secret that was restored from a backup has lost that reference. The operator recognizes it by labels that only
-//! the operator, or a user who may write the Secret, can set, and becomes its owner again.
+//! Decides which Instance owns a Secret. The operator uses and changes a Secret of its own making only if the Instance owns it by
+//! its owner reference. A Secret that was restored from a backup has lost that reference. The operator recognizes it by labels that
+//! only the operator, or a user who may write the Secret, can set, and becomes its owner again.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::names::{GROUP, MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE};
@@ -41,13 +41,14 @@ pub(super) struct ManagedSecret<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// The Instance controls it.
+    /// The Instance controls it, and its label names this role or none.
     Ours,
-    /// It was made for this Instance, and its owner reference is missing or names a deleted Instance of the same name.
+    /// It was made for this Instance, or for the one whose server it imported. Its owner reference is missing or names a deleted
+    /// Instance of the same name.
     Unowned,
     /// It was made for a former Instance of this name. Kubernetes is about to collect it.
     Former,
-    /// It has no owner, and nothing shows for which Instance it was made. A user may hand it over.
+    /// It has no owner, and its labels do not show that it was made for this Instance. A user may hand it over.
     Free,
     /// Anything else.
     Foreign,
@@ -117,9 +118,9 @@ impl<'a> ManagedSecret<'a> {
     /// Why a Secret is neither used nor changed, and what to do about it; None for one of this Instance. No remedy deletes the
     /// Secret: it may hold the only copy of a password.
     pub(super) fn conflict(&self, ownership: Ownership) -> Option<Readiness> {
-        let (name, remedy) = (&self.name, self.remedy);
+        let (name, role, remedy) = (&self.name, self.role, self.remedy);
         let foreign = format!(
-            "Secret {name} exists and does not belong to this Instance, so it is neither used nor changed: {remedy}"
+            "Secret {name} exists and is not the {role} Secret of this Instance, so it is neither used nor changed: {remedy}"
         );
         let message = match ownership {
             Ownership::Ours | Ownership::Unowned => return None,
@@ -133,7 +134,7 @@ impl<'a> ManagedSecret<'a> {
             Ownership::Free => format!(
                 "{foreign}, or, if it is the one of this Instance, hand it over: kubectl label secret -n {} {name} --overwrite \
                  {MANAGED_BY}={MANAGER} {SECRET_ROLE}={} {SECRET_MARKER}={}",
-                self.owner.key.namespace, self.role, self.owner.marker
+                self.owner.key.namespace, role, self.owner.marker
             ),
             Ownership::Foreign => foreign,
         };

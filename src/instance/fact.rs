@@ -7,7 +7,7 @@ pub enum Fact<T> {
     #[default]
     NotRead,
     Known(T),
-    /// The service accepted the token and answered that it does not exist.
+    /// The service accepted the token and answered that it does not exist; for a package on sale, the list lacks it.
     Absent,
     Unknown(String),
 }

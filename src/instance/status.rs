@@ -102,7 +102,11 @@ fn apply_ends(next: &mut InstanceStatus, changes: &StatusChanges, readiness: Opt
         next.retries.clear();
     }
     if let Some(retry) = &changes.retry {
-        next.retries.retain(|known| known.verb != retry.verb);
+        // A reinstall that did not touch the disk leaves open whether an earlier one did.
+        let did_nothing = matches!(retry.reason, EndReason::Refused | EndReason::AnswerLost);
+        next.retries.retain(|known| {
+            known.verb != retry.verb || did_nothing && known.reason == EndReason::OutcomeUnknown
+        });
         next.retries.push(retry.clone());
     }
     if let Some(entry) = &changes.ended {

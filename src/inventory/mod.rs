@@ -59,8 +59,8 @@ impl Subscription {
         self.id.as_ref().filter(|_| is_here)
     }
 
-    /// Whether an operation on the server on record is in progress, so that the Instance may query the task and the server.
-    fn has_operation(&self) -> bool {
+    /// Whether the server on record is about to change, so that the Instance may query task and server: for at most five minutes.
+    fn expects_change(&self) -> bool {
         self.wants.attention != Attention::Quiet && self.id.is_some()
     }
 }
@@ -282,9 +282,9 @@ impl Inventory {
         self.shared.lock().listed_within(time, Instant::now())
     }
 
-    /// The number of subscriptions with an operation in progress on a server on record, whose Instances may query task and server.
+    /// The number of subscriptions that expect a change of a server on record, whose Instances may query task and server.
     pub fn followed(&self) -> usize {
-        self.shared.lock().with_operation
+        self.shared.lock().expecting_change
     }
 
     /// The newest listing of every watched place, by place. `owns` takes a lock of its own, so it is called without that of the

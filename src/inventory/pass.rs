@@ -1,10 +1,10 @@
 //! One listing pass: every page of a place, from the first to the end, or an error.
 //!
-//! The reader does not trust the service in three respects. The service may ignore `pageSize`, so a short page is not the end:
-//! only an empty page is. (Some services repeat their last page for every number beyond; there, that page under a number far
-//! beyond is the end.) `rowCount` may be the total or the length of the page, so it never ends a pass and can only cast doubt on
-//! one. And the list may change between two pages, which can hide a server that existed all the time. A pass in which that may
-//! have happened is not *steady* and proves no absence.
+//! The reader does not trust the service in three respects. The service may ignore `pageSize`, so a short page is not the end: only
+//! an empty page is. (Some services repeat their last page for every number beyond; there, that page under a number far beyond is
+//! the end.) `rowCount` may be the total or the length of the page, so it never ends a pass. A total that matches makes even short
+//! pages trustworthy; any other value can only cast doubt. And the list may change between two pages, which can hide a server that
+//! existed all the time. A pass in which that may have happened is not *steady* and proves no absence.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::row::Row;
 use crate::api::Marker;
 use crate::cloud::{self, CallPriority, Charge, Client, ListPage, NoMemory, Place, ServerId};
 
-/// More pages than any place has: 200,000 servers. A longer listing repeats itself.
+/// More pages than any place has: 200,000 servers at 50 a page. A listing with as many counts as endless.
 const MOST_PAGES: u32 = 4_000;
 
 /// How far beyond the current page to probe whether it is the last: farther than a list grows while it is read.
@@ -31,7 +31,7 @@ pub struct Pass {
     pub ended: Instant,
     /// Every server that was listed.
     pub rows: HashMap<ServerId, Arc<Row>>,
-    /// The number of pages with servers on them. Another pass costs this many calls, and one for the end.
+    /// The number of pages with servers on them. Another pass costs this many calls, and one or two for the end.
     pub pages: usize,
     /// By marker: the ids of the servers whose names bear it, sorted.
     pub by_marker: HashMap<Marker, Vec<ServerId>>,
@@ -66,13 +66,13 @@ pub enum PassError {
     #[error(transparent)]
     Cloud(cloud::Error),
     /// A row has no id. It may be one of our servers, so the whole pass is useless.
-    #[error("page {page} of the instance list has a row without an id")]
+    #[error("the instance list has a row without an id near page {page}")]
     RowWithoutId { page: u32 },
     /// Pages repeat without an end.
-    #[error("page {page} of the instance list repeats what was listed before")]
+    #[error("the instance list repeats itself near page {page}")]
     Repeats { page: u32 },
     /// The list has too many pages.
-    #[error("the instance list has more than {MOST_PAGES} pages")]
+    #[error("the instance list has {MOST_PAGES} pages or more")]
     Endless,
 }
 
@@ -255,9 +255,9 @@ impl PassBuilder {
         {
             return true;
         }
-        // `rowCount` is the length of the page, or useless. Then the only evidence is that no page before the last was short.
-        // This suffices together with a second pass that shows the same ids: a server slips across a page boundary only if one
-        // before it vanishes, and that one is missing from the second pass.
+        // Without such a total, `rowCount` must be the length of each page, or useless. Then the only evidence is that no page
+        // before the last was short. This suffices together with a second pass that shows the same ids: a server slips across a
+        // page boundary only if one before it vanishes, and that one is missing from the second pass.
         let mut pages = self.pages.iter();
         let of_page = pages
             .clone()

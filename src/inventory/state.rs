@@ -22,8 +22,8 @@ pub(super) struct State {
     /// Boxed: a hash table keeps unused slots, and an unboxed subscriber would enlarge each of them.
     held: HashMap<InstanceUid, Box<Subscriber>>,
     pub places: BTreeMap<Place, Watched>,
-    /// How many subscriptions have an operation in progress on a server on record.
-    pub with_operation: usize,
+    /// How many subscriptions expect a change of a server on record.
+    pub expecting_change: usize,
     pub tombstones: Tombstones,
     /// When expired tombstones were last removed.
     pub tombstones_checked: Option<Instant>,
@@ -68,7 +68,7 @@ impl State {
             let (former, keep) = (&former.subscription, &subscription.places);
             self.withdraw(subject, former, keep, !is_same_server);
         }
-        self.with_operation += usize::from(subscription.has_operation());
+        self.expecting_change += usize::from(subscription.expects_change());
         for place in &subscription.places {
             self.join(subject, &subscription, place, !is_same_server);
         }
@@ -141,8 +141,8 @@ impl State {
         let quiet = subscription.wants.attention == Attention::Quiet && !subscription.releasing;
         let expected = subscription.server_in(place).filter(|_| quiet && is_other);
         if let Some(id) = expected.filter(|id| !newest.rows.contains_key(*id)) {
-            let on_record = watched.members.len();
-            watched.suspect(id, on_record);
+            let members = watched.members.len();
+            watched.suspect(id, members);
         }
     }
 
@@ -161,7 +161,7 @@ impl State {
         keep: &[Place],
         is_other: bool,
     ) {
-        self.with_operation -= usize::from(former.has_operation());
+        self.expecting_change -= usize::from(former.expects_change());
         if let Some(id) = former.id.as_ref().filter(|_| is_other) {
             self.account_for(id);
         }

@@ -1,4 +1,4 @@
-//! Counters and gauges, in OpenMetrics form. Labels have fixed sets of values, never names of objects or texts of errors.
+//! Counters, gauges, histograms in OpenMetrics form. Labels have fixed sets of values, never names of objects or texts of errors.
 
 mod fleet;
 mod register;
@@ -220,7 +220,7 @@ impl Default for Families {
             answer_memory: plain(
                 &mut all,
                 "cloud_server_operator_response_memory_available_bytes",
-                "Memory available for answers of services, at most 48 MiB; calls wait if it is too little",
+                "Memory for answers of services, in use or not, at most 48 MiB; calls wait while it is used up",
             ),
             registry: Mutex::default(),
             dropped_lines: OnceLock::new(),

@@ -2,8 +2,8 @@
 //!
 //! A user who may create Accounts can name any Secret and any endpoint, without being allowed to read that Secret. The operator
 //! therefore uses a Secret as token or client certificate only with the Secret's own consent: a label or its type permits the use,
-//! and an annotation limits the endpoints and the proxy in front of them (with an authority that the Account brings, a proxy can
-//! read the traffic). Only a user who may write the Secret can set these. The check reads the same object whose content is used,
+//! and an annotation limits the endpoints and the proxy in front of them (with a CA of the Account's own, a proxy can read the
+//! traffic). Only a user who may write the Secret can set these. The check reads the same object whose content is used,
 //! not the version that a watch showed.
 
 use super::account_session::Problem;
@@ -31,7 +31,7 @@ impl Destination {
     /// The destination of an Account.
     ///
     /// # Errors
-    /// The endpoint or the proxy is not a URL that accepts requests.
+    /// The endpoint or the proxy is not a URL to which requests can go.
     pub fn of(spec: &AccountSpec) -> Result<Self, BuildError> {
         let proxy = spec.proxy.as_ref().map(|proxy| check_proxy(&proxy.url));
         Ok(Self {
@@ -234,8 +234,8 @@ fn check(
     })
 }
 
-/// The remedy for a Secret that is bound to other endpoints. Users paste the command into a shell, so a URL with special
-/// characters gets no command.
+/// The remedy for a Secret that is bound to other endpoints. Users paste the command into a shell: single quotes protect
+/// the patterns, and a URL with a quotation mark gets no command.
 fn rebind(namespace: &str, name: &str, bound: &str, field: &str, url: &Url) -> String {
     let fix = format!("fix {field}");
     match url.as_str().parse::<EndpointPattern>() {

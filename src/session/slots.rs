@@ -10,8 +10,8 @@ use crate::inventory::InstanceUid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Slots in addition to the calls in flight, for reconciles that write a record, receipt or status before or after their call: as
-/// many as calls may be in flight, but at least this many.
+/// The least number of slots beyond the calls in flight, for reconciles that write a record, receipt or status before or after
+/// their call.
 const SPARE: usize = 8;
 const PRIORITIES: usize = CallPriority::ALL.len();
 

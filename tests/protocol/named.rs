@@ -36,6 +36,16 @@ use Step::{
     RotatePassword, SnapshotEtcd, Spec, TasksFail, Terminate, WipeStatus,
 };
 
+/// A reinstall with the same image whose outcome nothing shows; then another image for a while.
+fn undecided() -> Play {
+    one()
+        .settle(3)
+        .at(4_000, Step::Reinstall(1))
+        .on(Reinstall, 1, LoseAnswer)
+        .at(60_000, EditImage(1))
+        .at(70_000, EditImage(1))
+}
+
 /// The second object is labelled ten times, so that a restored store has older versions than those that were seen.
 fn labelled(play: Play) -> Play {
     (0..10).fold(play, |play, n| play.at(1_500 + 100 * n, Label(2)))
@@ -169,6 +179,10 @@ schedules! {
         one().tasks(5).at(15_000, EditImage(1)).at(16_000, EditImage(1)).at(17_000, EditImage(1)).on(Reinstall, 1, LoseAnswer);
     q5f_the_same_image_again_and_the_answer_lost => "bought 1, left 1, erased 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1; web-1 Available":
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, LoseAnswer);
+    q5f_the_same_image_again_and_the_answer_lost_then_another_image_is_refused => "bought 1, left 1, erased 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1; web-1 Available":
+        undecided().on(Reinstall, 2, Act::Status(400));
+    q5f_the_same_image_again_and_the_answer_lost_then_the_call_for_another_image_too => "bought 1, left 1, erased 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1; web-1 Available":
+        undecided().on(Reinstall, 2, LoseRequest);
     q5f_the_same_image_again_and_a_crash_after_the_call => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, CrashAfter);
     s1_stopped_for_the_same_image_and_the_answer_lost => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":

@@ -92,7 +92,7 @@ fn secret_of(request: &Request<Body>) -> Option<ObjectKey> {
     }
 }
 
-/// Answers a request that reads a Secret, with the Secret of the cluster to which the manifest was applied, or with a new one. If
+/// Answers a request that reads a Secret with that of the cluster, changed as the manifest would change it, or with a new one. If
 /// the manifest changes no value, the resourceVersion stays.
 async fn read(
     client: &Client,

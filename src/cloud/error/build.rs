@@ -4,7 +4,7 @@ use crate::cloud::CloudCall;
 use crate::cloud::address::{Refused, Target};
 use crate::cloud::tls::TlsError;
 
-/// A client could not be built. The configuration is wrong; nothing was sent.
+/// A client could not be built; nothing was sent. Except for [`Self::Http`] and [`TlsError::Setup`], the configuration is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The endpoint is not a URL that requests can go to.
@@ -17,14 +17,11 @@ pub enum BuildError {
     #[error("the token is empty or has characters that no header can carry")]
     Token,
     /// An overridden path is not a plain absolute path.
-    #[error("the path for {operation} is not a plain absolute path")]
-    Path {
-        /// The operation of that path.
-        operation: CloudCall,
-    },
+    #[error("the path for {0} is not a plain absolute path")]
+    Path(CloudCall),
     /// The endpoint or the proxy is an address to which no request may go.
     #[error("no request goes to {1}")]
-    Internal(Target, Refused),
+    Address(Target, Refused),
     /// The proxy is not a URL that connections can use.
     #[error("the proxy {0}")]
     Proxy(&'static str),

@@ -142,10 +142,7 @@ impl Memory {
         let known = self.call.as_deref().filter(is_refused);
         call.tries = known.map_or(0, |known| known.tries);
         if !self.call.as_deref().is_some_and(is_kept) {
-            let former = self
-                .call
-                .take()
-                .filter(|former| former.number == call.number);
+            let former = self.call.take().filter(|it| it.number == call.number);
             call.unsent = former.and_then(|former| former.without_effect());
             self.call = Some(Box::new(call));
         }

@@ -97,10 +97,11 @@ pub(super) fn with_end(
 
 /// How often in a row this operation, with this target, ended for this reason or for one with the same pauses.
 fn times_before(observed: &Observation, operation: &Operation, reason: EndReason) -> u32 {
-    let is_alike =
-        |retry: &&Retry| times::pause_after(retry.reason, 1) == times::pause_after(reason, 1);
-    let retry = retry(observed, operation.verb).filter(is_alike);
-    let retry = retry.filter(|retry| requested(&retry.target) == requested(&operation.target));
+    let is_alike = |retry: &&Retry| {
+        times::pause_after(retry.reason, 1) == times::pause_after(reason, 1)
+            && requested(&retry.target) == requested(&operation.target)
+    };
+    let retry = retries(observed, operation.verb).find(is_alike);
     retry.map_or(0, |retry| retry.times)
 }
 
@@ -112,9 +113,9 @@ fn requested(target: &Applied) -> Applied {
     }
 }
 
-fn retry(observed: &Observation, verb: Verb) -> Option<&Retry> {
-    let mut retries = observed.facts.status.retries.iter();
-    retries.find(|retry| retry.verb == verb)
+fn retries(observed: &Observation, verb: Verb) -> impl Iterator<Item = &Retry> {
+    let retries = observed.facts.status.retries.iter();
+    retries.filter(move |retry| retry.verb == verb)
 }
 
 /// The rest of the pause before this operation begins again, and why it waits.
@@ -128,7 +129,7 @@ pub(super) fn pause(
         retry.generation == observed.facts.generation
             && requested(&retry.target) == requested(&target)
     };
-    let retry = retry(observed, verb).filter(is_same)?;
+    let retry = retries(observed, verb).find(is_same)?;
     Some((left(observed, retry)?, why(retry)))
 }
 
@@ -142,10 +143,10 @@ fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
 
 /// The reinstall whose outcome is unknown, unless the spec now requests another image, key or token.
 pub(super) fn undecided<'a>(observed: &'a Observation, applied: &Applied) -> Option<&'a Retry> {
-    let retry = retry(observed, Verb::Reinstall)?;
-    let is_it = retry.reason == EndReason::OutcomeUnknown
-        && is_same_installation(observed, applied, &retry.target);
-    is_it.then_some(retry)
+    retries(observed, Verb::Reinstall).find(|retry| {
+        retry.reason == EndReason::OutcomeUnknown
+            && is_same_installation(observed, applied, &retry.target)
+    })
 }
 
 /// Whether the spec requests this installation: image, key and token of a reinstall.

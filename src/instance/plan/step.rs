@@ -40,7 +40,7 @@ pub(in crate::instance) fn either(plan: OrPlan<Plan>) -> Plan {
     plan.unwrap_or_else(|instead| *instead)
 }
 
-/// This plan comes first, if there is one.
+/// Returns this plan early if there is one: `first(plan)?`.
 pub(in crate::instance) fn first(plan: Option<Plan>) -> OrPlan<()> {
     plan.map_or(Ok(()), |plan| Err(Box::new(plan)))
 }
@@ -113,7 +113,7 @@ pub struct StatusChanges {
     pub forget_server: bool,
     /// The server's detail, if it was read.
     pub detail: Option<Map<String, Value>>,
-    /// The operation in progress, or the one that ended badly in this reconcile.
+    /// The operation in progress, or the one that ended badly in this reconcile. None: the one in status stays until it is over.
     pub operation: Option<Operation>,
     /// The state that the service last accepted, if this plan determined it. None: the value in status stays.
     pub applied: Option<Applied>,

@@ -1,5 +1,5 @@
 //! Another server than the recorded one bears the Instance's marker. A surplus server is released after proof, one at a time (rule
-//! 9). Under the policy `Observe`, it is only reported.
+//! 9 of docs/maintainers/proof.md). Under the policy `Observe`, it is only reported.
 
 use crate::cloud::ServerId;
 use crate::instance::memory::look::RowDigest;
