@@ -1,8 +1,8 @@
 //! Cloud servers as Kubernetes objects: exactly one server for each Instance, through every crash and without human help.
 //!
 //! Imports between the modules go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ←
-//! `credentials` ← `instance`, `account` ← `wiring` ← `operator`. `program` imports `runtime`. A test checks this. The commands of users are the crate
-//! `kubectl-cloudserver`, which uses this one.
+//! `credentials` ← `instance`, `account` ← `wiring` ← `operator`. `program` imports `api`. A test checks this. The commands of
+//! users are the crate `kubectl-cloudserver`, which uses this one.
 
 pub mod account;
 pub mod api;

@@ -203,7 +203,7 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
     };
     progress.clear();
     if rows.is_empty() {
-        note("the service lists nothing that fits: try without some of the filters");
+        note("the service lists nothing that fits: drop a filter, if there is one");
     }
     // The rows keep the service's own field names.
     let rows = rows.into_iter().map(|row| Value::Object(row.fields));

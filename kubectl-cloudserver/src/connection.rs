@@ -202,7 +202,7 @@ impl ConnectionArgs {
             None if self.cluster.is_some() || self.server.is_some() => Context::default(),
             None => {
                 return Err(format!(
-                    "the kubeconfig has no current context{missing}: choose one with --context"
+                    "the kubeconfig has no current context{missing}: choose one with --context, or another kubeconfig"
                 ));
             }
         };

@@ -105,7 +105,7 @@ async fn manifests(args: &ImportArgs) -> Result<(String, u8), String> {
         }
     };
     if servers.is_empty() {
-        progress.note("nothing to import: the service lists no server without an Instance");
+        progress.note("nothing to import: all servers in the zones that were read have one");
     }
     let (mut all, mut names, mut doubts) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (number, id) in servers.iter().enumerate() {
@@ -165,8 +165,8 @@ async fn manifest(
     let ownership = servers.owner(id.as_str(), detail.name());
     if let Ownership::Owned(owner) = &ownership {
         return Err(format!(
-            "server {id} belongs to Instance {}: name another server, or delete that Instance with spec.deletionPolicy: Retain \
-             first, which keeps the server",
+            "server {id} belongs to Instance {}: name another server, or set deletionPolicy: Retain in that Instance, save its \
+             generated password, if any, and delete that Instance",
             named(owner)
         ));
     }
@@ -237,7 +237,7 @@ fn imports_denied_advice(account: &Account) -> Option<String> {
     (account.spec.imports == Imports::Denied).then(|| {
         format!(
             "Account {name} does not let its Instances import servers: with imports: Allowed in its spec, every user \
-             who may create Instances in namespace {namespace} may import every server of its token that no Instance has. To allow it: \
+             who may create Instances in namespace {namespace} may import every server of its token that no Instance here has. To allow it: \
              kubectl patch accounts.cloudserver.dev {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"imports\":\"Allowed\"}}}}'"
         )
     })
@@ -279,7 +279,7 @@ fn comments(
     match ownership {
         Ownership::Unknown => lines.push("It is unknown whether an Instance owns this server already.".to_owned()),
         Ownership::Marked => lines.push(
-            "Its name bears the marker of an Instance that is not listed: check that no other cluster has the Instance.".to_owned(),
+            "Its name may bear the marker of an Instance that is not listed: check that no other cluster has it.".to_owned(),
         ),
         Ownership::Owned(_) | Ownership::Unowned => {}
     }
@@ -308,7 +308,7 @@ async fn find(text: &str, servers: &Servers<'_>) -> Result<ServerId, String> {
     found.retain(|row| row.id == text || row.name.as_deref() == Some(text));
     match found.as_slice() {
         [] => Err(format!(
-            "the service lists no server {text}: `instances --unowned` shows those that can be imported"
+            "no server {text} is in the zones that were read: `instances --unowned` shows those that can be imported"
         )),
         [row] => Ok(ServerId::from(row.id.as_str())),
         several => Err(format!(
@@ -325,7 +325,7 @@ fn name(args: &ImportArgs, servers: &Servers<'_>, detail: &Detail) -> Result<Str
     let of_server = || to_object_name(detail.name().map_or(detail.id.as_str(), unmarked));
     let name = args.name.clone().or_else(of_server).ok_or_else(|| {
         format!(
-            "the name of server {} cannot become an object name: name the Instance with --name",
+            "the name of server {} cannot become an object name: import it alone, with --name",
             detail.id
         )
     })?;
@@ -334,7 +334,7 @@ fn name(args: &ImportArgs, servers: &Servers<'_>, detail: &Detail) -> Result<Str
     let owners = servers.owners.as_ref();
     match key.filter(|key| owners.is_some_and(|owners| owners.find(key).is_some())) {
         Some(key) => Err(format!(
-            "Instance {}/{name} exists already, and applying the manifest would change it: name another one with --name",
+            "Instance {}/{name} exists already, and applying the manifest would change it: import the server alone, with --name",
             key.namespace
         )),
         None => Ok(name),

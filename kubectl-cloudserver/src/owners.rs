@@ -31,8 +31,8 @@ pub(super) struct Owners {
 pub(super) enum Ownership {
     /// This Instance has the server on record, or the server's name bears the marker of this Instance.
     Owned(ObjectKey),
-    /// The server's name bears the marker of an Instance that is not listed: it is deleted, it is in another cluster, or the user
-    /// may not list it.
+    /// The server's name bears the marker of an Instance that is not listed (it is deleted, it is in another cluster, or the user
+    /// may not list it), or ends like one by chance.
     Marked,
     /// No listed Instance has the server on record, and the server's name bears no marker.
     Unowned,

@@ -44,7 +44,7 @@ impl Progress {
 
     /// Writes a line of the answer to standard output. If the line cannot be written, the command continues and fails at the end.
     pub(super) fn answer(&self, line: &str) {
-        if self.bar.suspend(|| print(line)) != ExitCode::SUCCESS {
+        if self.bar.suspend(|| print(&printable(line))) != ExitCode::SUCCESS {
             self.is_lost.set(true);
         }
     }

@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 /// The environment variable with the token for --endpoint, if --token-file names no file. A flag would show the token to every user
 /// of the machine.
 const TOKEN: &str = "CSO_TOKEN";
-/// The environment variable that names the service if no flag names a service, an Account or a cluster.
+/// The environment variable that names the service if no flag names a service, an Account, a namespace or a cluster.
 const ENDPOINT: &str = "CSO_ENDPOINT";
 
 /// Flags that choose the cluster.
@@ -48,7 +48,7 @@ pub(super) struct ServiceArgs {
     cluster: ClusterArgs,
 
     /// Call this service instead of an Account's, without a cluster. The token comes from --token-file or from the environment
-    /// variable CSO_TOKEN. The environment variable CSO_ENDPOINT has the same effect, unless a flag names an Account or a cluster.
+    /// variable CSO_TOKEN. The variable CSO_ENDPOINT has the same effect, unless a flag names an Account, a namespace or a cluster.
     #[arg(long, global = true, value_name = "URL")]
     endpoint: Option<String>,
 
@@ -77,7 +77,7 @@ impl Cluster {
             KubeError::Refused { status, .. } if status.code == 403 => {
                 "have yourself allowed to do that in this cluster"
             }
-            KubeError::Refused { .. } => "try again",
+            KubeError::Refused { .. } => "try again; after a 404, check that it and its CRD exist",
             KubeError::Malformed { .. } => "fix that name",
             KubeError::Timeout { .. }
             | KubeError::NotActive { .. }

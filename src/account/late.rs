@@ -21,14 +21,20 @@ pub(super) async fn release_all(
     reconcile_ends: Instant,
 ) {
     // A restored Instance keeps its old marker and perhaps does not reconcile yet. Never release a server that an Instance owns.
-    let owners = context.sessions.owners();
+    let (owners, client) = (context.sessions.owners(), &session.shared.client);
     let is_owned = |id: &ServerId, marker: &Marker| owners.owns(id, Some(marker));
     for (marker, id, place) in session.shared.inventory.late_servers() {
         let not_before = context.memories.get(key).late.get(&id).copied();
         if not_before.is_some_and(|at| Instant::now() < at) || is_owned(&id, &marker) {
             continue;
         }
-        let permit = session.shared.client.permit(CallPriority::Urgent);
+        // The listing may be old: by now the server may have another name, or another server this identifier.
+        let read = timeout(ADMISSION, client.detail(CallPriority::Urgent, &id)).await;
+        let bears = |name: &str| Marker::in_name(name).as_ref() == Some(&marker);
+        if !matches!(read, Ok(Ok(detail)) if detail.name().is_none_or(bears)) {
+            continue;
+        }
+        let permit = client.permit(CallPriority::Urgent);
         let Ok(permit) = timeout(ADMISSION, permit).await else {
             return; // the next reconcile tries again
         };
@@ -39,7 +45,7 @@ pub(super) async fn release_all(
         if is_owned(&id, &marker) {
             continue;
         }
-        let failure = session.shared.client.release(permit, &id).await.err();
+        let failure = client.release(permit, &id).await.err();
         let retry = match failure.as_ref().is_some_and(Error::is_conflict) {
             true => LATE_RELEASE_BUSY_RETRY,
             false => LATE_RELEASE_RETRY,
@@ -79,7 +85,7 @@ fn note_result(
             let why = error.category();
             tracing::warn!(namespace, name, %id, %place, why, "the release of a late server failed, or its outcome is unknown");
             let note = format!(
-                "{server}; the operator repeats its release for some hours, while it is listed: {error}"
+                "{server}; the operator repeats its release for some hours, or until the operator restarts: {error}"
             );
             Some(EventNote::warning("LateServerNotReleased", note))
         }

@@ -102,17 +102,43 @@ fn put_token(account: &Account) -> String {
 }
 
 /// The remedy for an endpoint or proxy that is not allowed, or for an internal address, which only a pattern with exactly that
-/// host allows. Users paste the flag into a shell or a manifest: single quotes protect it in both, and an address with a
-/// quotation mark gets no flag.
+/// host allows. Users paste the flag into a shell or a manifest: single quotes protect it in both. An address with a quotation
+/// mark gets no flag, nor one that would allow more than itself.
 fn allow(spec: &AccountSpec, target: Target) -> String {
     let (field, address) = match (target, &spec.proxy) {
         (Target::Proxy, Some(proxy)) => ("spec.proxy.url", &proxy.url),
         (Target::Proxy, None) | (Target::Endpoint, _) => ("spec.endpoint", &spec.endpoint),
     };
     match address.trim().parse::<EndpointPattern>() {
-        Ok(pattern) => format!(
-            "fix {field}, or have the administrator of the operator add '--allowed-endpoint={pattern}'"
+        Ok(pattern) if !address.contains([',', '*']) => format!(
+            "fix {field}, or have the operator's administrator add '--allowed-endpoint={pattern}', and one for each other endpoint in use"
         ),
-        Err(_) => format!("fix {field}"),
+        _ => format!("fix {field}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_flag_in_a_remedy_allows_the_endpoint_and_nothing_else() {
+        for (endpoint, remedy) in [
+            (
+                "https://cloud.example/$(id)",
+                "fix spec.endpoint, or have the operator's administrator add '--allowed-endpoint=https://cloud.example/$(id)', and one for each other endpoint in use",
+            ),
+            (
+                "https://cloud.example/a,http://10.0.0.1",
+                "fix spec.endpoint",
+            ),
+            ("https://*.example", "fix spec.endpoint"),
+            ("https://cloud.example/'", "fix spec.endpoint"),
+        ] {
+            let spec = json!({"endpoint": endpoint, "tokenSecretRef": {"name": "t", "key": "t"}});
+            let spec = serde_json::from_value(spec).unwrap();
+            assert_eq!(allow(&spec, Target::Endpoint), remedy);
+        }
     }
 }

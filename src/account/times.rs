@@ -54,8 +54,8 @@ pub const PROBE_UNANSWERED_AFTER: Duration = Duration::from_secs(15);
 /// How often a waiting probe checks whether another call was answered.
 pub const PROBE_RECHECK: Duration = Duration::from_secs(1);
 
-/// Longest time for a probe, including the wait for the request limit. It is longer than the call's own deadline, so that only a
-/// pause requested by the service can use it up.
+/// Longest time for a probe, including the wait for the request limit. It is longer than the call's own deadline, so that only
+/// the request limit or a pause requested by the service can use it up.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 
 /// How long a refusal counts that is based on the status of the account at the service (arrears, locked). A refused Instance

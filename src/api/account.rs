@@ -77,7 +77,8 @@ pub struct AccountSpec {
     /// The Secret, in this namespace, that contains the token for the header x-open-token. It must consent to this use: by its
     /// type cloudserver.dev/token or its label cloudserver.dev/use: token. If it has the annotation cloudserver.dev/endpoint,
     /// the token is sent only to the endpoints in that annotation (URLs, separated by white space) and the paths below them; a
-    /// proxy must be listed there as well. Two namespaces whose Accounts have the same token are one trust domain: see imports.
+    /// proxy must be listed there as well. If consent is withdrawn, deleted Instances still release servers with the token where
+    /// they were bought. Two namespaces whose Accounts have the same token are one trust domain: see imports.
     pub token_secret_ref: SecretKeyRef,
 
     /// TLS settings for connections to the service. By default, the system's authorities are trusted and no client certificate
@@ -118,7 +119,7 @@ pub struct AccountSpec {
 
     /// The maximum number of Instances of this Account that have a server or are about to get one. Further Instances wait until
     /// one of those is gone. An import counts as one, but never waits. The limit never causes a release. Without it, there is
-    /// no limit; with 0, nothing is bought.
+    /// no limit; with 0, only Instances that count already may buy.
     #[schemars(range(min = 0, max = 100_000))]
     pub max_instances: Option<i32>,
 
@@ -139,8 +140,8 @@ pub struct AccountSpec {
     pub paths: PathOverrides,
 
     /// Parts of the error codes by which the service reports that an instance or task does not exist, in addition to status 404
-    /// (field note 20: the codes are not specified). Case does not matter. If none matches the service's code, the operator
-    /// never reports a released server as missing, and its Instance cannot be deleted.
+    /// with any code (field note 20: the codes are not specified). Case does not matter. If the service sends neither, the
+    /// operator never reports a released server as missing, and its Instance cannot be deleted.
     #[serde(
         default = "default_missing_codes",
         skip_serializing_if = "is_default_missing_codes"

@@ -31,8 +31,8 @@ pub struct AccountStatus {
     #[schemars(length(max = 100))]
     pub inventory: Vec<PlaceInventory>,
     /// The first 20 servers that no Instance owns, by region, zone and identifier: bought by hand or by another cluster, or left by
-    /// a deleted Instance. unownedServers counts all of them. Each entry has the values that an Instance needs to import the
-    /// server, and the command that prints its manifest.
+    /// a deleted Instance. unownedServers counts all of them. An entry lacks package and security group, which the listing does
+    /// not report; the command in its field import looks them up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub unowned: Vec<UnownedServer>,

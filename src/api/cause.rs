@@ -9,7 +9,7 @@ pub enum Cause {
     Spec,
     /// The Secret with the password was edited.
     Secret,
-    /// A generated password reached its maximum age.
+    /// A generated password reached its maximum age, or its Secret was edited or deleted.
     Rotation,
     /// The server was started or stopped externally.
     Drift,
@@ -37,7 +37,7 @@ impl fmt::Display for Cause {
         f.write_str(match self {
             Self::Spec => "as the spec asks",
             Self::Secret => "since the Secret was changed",
-            Self::Rotation => "since the generated password is to be rotated",
+            Self::Rotation => "since the generated password is to be replaced",
             Self::Drift => "since its power state was changed outside the operator",
             Self::ExternalDeletion => {
                 "since the former server was released outside the operator, and spec.onExternalDeletion is Recreate"

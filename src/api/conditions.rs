@@ -25,7 +25,7 @@ pub const SYNCED: &str = "Synced";
 /// The service will expire the server within a week, or has expired it. A warning: the server may still run.
 pub const EXPIRING: &str = "Expiring";
 
-/// On an Account: the operator has permissions that it must not have. Until that is fixed, it creates no Secrets.
+/// On an Account: the operator has permissions that it must not have. Until that is fixed, it creates no Secrets for Instances.
 pub const EXCESSIVE_PERMISSIONS: &str = "ExcessivePermissions";
 /// The Account's token is sent over the network unencrypted. A warning, independent of whether the Account is usable.
 pub const INSECURE_ENDPOINT: &str = "InsecureEndpoint";

@@ -48,24 +48,24 @@ use serde_with_macros::skip_serializing_none;
     printcolumn(name = "Id", type_ = "string", json_path = ".status.id", priority = "1"),
     printcolumn(name = "Expires", type_ = "string", json_path = ".status.expireTime", priority = "1"),
     validation = Rule::new(
-        "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.__package__ == oldSelf.spec.__package__"
+        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.reason == 'SpecChangedAfterPurchase')) || self.spec.__package__ == oldSelf.spec.__package__"
     ).message("spec.package cannot be changed: the service cannot resize a server; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.package"),
     validation = Rule::new(
-        "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.region == oldSelf.spec.region"
+        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.reason == 'SpecChangedAfterPurchase')) || self.spec.region == oldSelf.spec.region"
     ).message("spec.region cannot be changed: a server cannot move; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.region"),
     validation = Rule::new(
-        "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.zone == oldSelf.spec.zone"
+        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.reason == 'SpecChangedAfterPurchase')) || self.spec.zone == oldSelf.spec.zone"
     ).message("spec.zone cannot be changed: a server cannot move; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.zone"),
     validation = Rule::new(
-        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(self.spec.firewall) == has(oldSelf.spec.firewall) && \
+        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.reason == 'SpecChangedAfterPurchase')) || (has(self.spec.firewall) == has(oldSelf.spec.firewall) && \
          (!has(self.spec.firewall) || self.spec.firewall == oldSelf.spec.firewall))"
     ).message("spec.firewall cannot be changed: the service cannot change it after creation; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.firewall"),
     validation = Rule::new(
-        "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.accountRef == oldSelf.spec.accountRef"
+        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.reason == 'SpecChangedAfterPurchase')) || self.spec.accountRef == oldSelf.spec.accountRef"
     ).message("spec.accountRef cannot be changed: a server cannot move to another account; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.accountRef"),
     validation = Rule::new(
@@ -290,8 +290,8 @@ pub struct InstanceStatus {
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
 
-    /// The image of a failed reinstall that no other reinstall has followed. If the server shows this image, it does not count
-    /// as installed.
+    /// The image of a failed reinstall that no successful reinstall has followed. If the server shows this image, it does not
+    /// count as installed.
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
 

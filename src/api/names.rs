@@ -15,11 +15,11 @@ pub const BINDING: &str = "cloudserver.dev/binding";
 /// Label of every Secret that the operator creates.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Label of the Secrets that the operator writes: the purpose of the Secret.
+/// Label of the Secrets that the operator writes for Instances: the purpose of the Secret.
 pub const SECRET_ROLE: &str = "cloudserver.dev/secret";
 
-/// Label of the Secrets that the operator writes: the marker of the Instance. By this label the operator recognizes a Secret
-/// that was restored from a backup without its owner reference.
+/// Label of the Secrets that the operator writes for Instances: the marker of the Instance. By this label the operator recognizes
+/// a Secret that was restored from a backup without its owner reference.
 pub const SECRET_MARKER: &str = "cloudserver.dev/marker";
 
 /// Annotation of a generated login Secret: when its newest password was generated or came into effect. The next rotation is due

@@ -77,7 +77,7 @@ pub struct OperationEnd {
     /// The service's message about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Number of consecutive failures of this kind.
+    /// Number of consecutive failures of this kind; with ServerGone, of replacements, including the next.
     #[serde(default)]
     #[schemars(with = "i64", range(min = 0, max = 1_000_000_000))]
     pub times: u32,
@@ -254,7 +254,7 @@ impl Operation {
 /// The reason why an operation failed.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// The service accepted it, and its task failed.
+    /// The service accepted it, but its task failed, or the server does not show its effect.
     Failed,
     /// The service refused it.
     Refused,

@@ -44,7 +44,7 @@ pub enum ManagementPolicy {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForceStop {
     /// The operating system is asked to shut down, and the power is not cut. The exception is a stop before a reinstall, which
-    /// erases the disk anyway: there, the power is cut after 30 seconds with every policy.
+    /// erases the disk anyway: there, the power is cut after 30 seconds, or once the stop fails, with every policy.
     #[default]
     Never,
     /// The power is cut if the server is not stopped within gracePeriodSeconds after the service accepted the stop, or if the
@@ -148,7 +148,7 @@ pub struct Reinstall {
 /// A request to restart once.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
-    /// Any text. Each change restarts the server once.
+    /// Any text. Each change restarts the server once if it is running; a start or a reinstall counts as the restart.
     #[schemars(length(min = 1, max = 253))]
     pub token: String,
 }

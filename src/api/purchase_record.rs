@@ -42,8 +42,8 @@ pub struct PurchaseRecord {
     pub started_at: Timestamp,
     /// Generation of the spec for which the newest attempt was made.
     pub generation: i64,
-    /// Why the newest attempt was made. No call depends on it: it only selects the Event of a create, and the cause of the next
-    /// attempt.
+    /// Why the newest attempt was made, for users. No call depends on it; it also selects the Event of a create, and the cause of
+    /// the next attempt.
     #[serde(default, deserialize_with = "Cause::read")]
     pub cause: Option<Cause>,
     /// The values with which the server was requested.
@@ -72,7 +72,7 @@ pub struct PurchaseRecord {
     pub failed: u32,
     /// The service's refusal of the newest attempt: that attempt bought nothing, and no further call is made for it.
     pub refused: Option<Refusal>,
-    /// Number of servers that were bought to replace an externally released one.
+    /// Number of replacements for externally released servers, including one whose create was refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recreated: u32,
     /// The Account of the newest attempt. Its server belongs to this Account, even if the spec now names another.
@@ -125,7 +125,7 @@ impl PurchaseRecord {
     /// The text is not JSON of this shape, its marker does not belong to its uid, or a number in it is so large that it must
     /// have been edited.
     pub fn parse(text: &str) -> Result<Self, BindingError> {
-        let remedy = "restore it, or remove it, and the server is found by its name";
+        let remedy = "restore it, or remove it unless the Instance is being deleted";
         let record: Self = serde_json::from_str(text)
             .map_err(|error| BindingError(format!("cannot be read ({error}): {remedy}")))?;
         if record.marker != Marker::of_uid(&record.uid) {
@@ -176,7 +176,7 @@ impl PurchaseRecord {
         plain
     }
 
-    /// Whether the service refused every attempt, so that no server of this record can exist.
+    /// Whether the service refused every create since a server was proven gone, if any was (see `recreate::needs_proof_again`).
     pub fn bought_nothing(&self) -> bool {
         self.refused.is_some() && self.id.is_none() && self.lost == 0 && self.failed == 0
     }

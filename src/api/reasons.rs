@@ -42,7 +42,7 @@ reasons! {
         "The operator has not observed the object yet. The schema of the CRD sets this reason, so that an object has conditions from the start.",
         "Wait a few seconds. If it stays, check that the operator runs and that it watches the object's namespace.";
     Available:
-        "The server is as the spec describes it.",
+        "The server is as the spec describes it, or the Account can be used.",
         "Nothing to do.";
     Creating:
         "The service is creating the server.",
@@ -51,7 +51,7 @@ reasons! {
         "The outcome of a create is unknown: the call got no answer, or one that settles nothing (a 5xx). The operator looks for the server by its name, and buys nothing until the server is proven absent.",
         "Wait for settleSeconds of the Account and two listings. If the token was replaced in the meantime, follow the message.";
     CheckingForExistingServer:
-        "The operator reads the service's listing before a purchase, in case this Instance already has a server.",
+        "The operator reads the service's listing before a purchase, or before a deletion that keeps the server, in case this Instance already has one.",
         "Wait for two listings. If it stays, check the Account: its listing cannot be read.";
     RecordedByOtherCluster:
         "The record of the Instance is from another cluster. The service still lists the server in that record, and no Instance of this cluster owns it, so a move may be in progress. After five minutes the operator buys another server for this Instance.",
@@ -67,10 +67,10 @@ reasons! {
         "Narrow spec.import, or set spec.import.id to one of the servers in the message.";
     ImportConflict:
         "The server that spec.import describes belongs to another Instance. The operator does nothing to it, and does not release it with this Instance.",
-        "Import another server; or delete the Instance in the message and keep its server; or delete this Instance.";
+        "Import another server (refused while status.id is set); or delete the Instance in the message and keep its server; or delete this Instance.";
     ImportDiffers:
-        "The server that spec.import describes differs from the spec. The operator does not import it.",
-        "Change the spec to the values in the message.";
+        "The server that spec.import describes differs from the spec, or has no name. The operator does not import it.",
+        "Change the spec to the values in the message, or give the server a name at the service.";
     ImportDenied:
         "The Account does not allow its Instances to import servers. The operator does not look for the server of spec.import, and buys none instead.",
         "Set spec.imports: Allowed in the Account. Users who may create Instances in its namespace can then take every server of its token that no Instance owns, including servers of other namespaces with the same token. Otherwise delete the Instance, or remove spec.import to buy a server.";
@@ -117,16 +117,16 @@ reasons! {
         "The service reports the server as gone, but nothing shows that the token still belongs to the account that bought it.",
         "Give the Account a token of the account that bought the server. If the console shows that the server is gone, remove the finalizer cloudserver.dev/release by hand.";
     ServerMissing:
-        "The service no longer knows the recorded server. The operator buys no other one.",
-        "To get a new server, set spec.onExternalDeletion to Recreate; or delete the Instance and apply it again, without spec.import.";
+        "The service no longer knows the server of the Instance. The operator buys another one only if spec.onExternalDeletion is Recreate, and once the server is proven gone.",
+        "To get a new server, set spec.onExternalDeletion to Recreate (without effect if no record names the server); or delete the Instance and apply it again, without spec.import.";
     ServerReadFailed:
         "The server is recorded, but the operator has not been able to read its detail yet. In the condition Synced: for five minutes neither its detail nor a listing of its zone has shown whether it exists.",
         "Wait. If it stays, read the message and check the Account.";
     ImageDiffers:
-        "The server's image was changed at the service. The operator erases nothing because of that.",
-        "To accept the image, set spec.image.id to it. To reinstall the server, set a new spec.reinstall.token or another image.";
+        "The server has another image than the spec, usually because it was changed at the service. The operator erases nothing because of that.",
+        "To accept the image, set spec.image.id to it; if a failed reinstall left it, that reinstalls the server. To reinstall the server, set a new spec.reinstall.token or another image.";
     SpecChangedAfterPurchase:
-        "The spec was edited between the purchase and the first status: package, firewall, zone or Account are not those that were bought.",
+        "The spec was edited between the purchase and the first status: package, firewall, zone or Account are not those that were bought. While the Instance has this reason, these fields can be edited.",
         "Revert the spec. For another server, add an Instance with another name.";
     PowerStateDiffers:
         "The server has been in a state that the operator does not know for 15 minutes.",
@@ -139,13 +139,13 @@ reasons! {
         "Check the service's console. The operator keeps polling the operation, slowly.";
     ForeignOperationRunning:
         "The service is busy with an operation on the server that this operator did not start, or shows a state that the operator does not know. The operator changes nothing until that ends.",
-        "Wait until the service is done. After 15 minutes an unknown state becomes PowerStateDiffers.";
+        "Wait until the service is done. After 15 minutes an unknown state becomes PowerStateDiffers, or is ignored with spec.powerState Unmanaged.";
     ReferenceNotFound:
-        "The service lists nothing that matches the name or filter in the spec. The operator makes no call.",
+        "The service lists nothing that matches the name or filter in the spec. The operator neither buys nor reinstalls.",
         "Choose one of the candidates in the message, or create the missing object at the service; the operator looks again automatically.";
     ReferenceAmbiguous:
-        "The service lists several objects that match the name in the spec. The operator makes no call.",
-        "Narrow the selector, or use the id of one of the candidates in the message.";
+        "The service lists several objects that match the name in the spec. The operator neither buys nor reinstalls.",
+        "Use the id of one of the candidates in the message, or narrow the selector of an image.";
     ReferenceLookupFailed:
         "The operator could not look up the name or filter in the spec.",
         "Wait; the operator retries. If it stays, read the message and check the Account.";
@@ -163,7 +163,7 @@ reasons! {
         "Wait. Within half a minute the Account reports whether it can be used.";
     AccountNotFound:
         "The Account of the Instance does not exist in its namespace.",
-        "Create the Account. While the Instance has no server, you can also change spec.accountRef.";
+        "Create the Account. While no server can have been bought, you can also change spec.accountRef.";
     TokenNotFound:
         "The Secret with the Account's token, or its key, does not exist or is empty.",
         "Create the Secret with the key in spec.tokenSecretRef.";
@@ -180,7 +180,7 @@ reasons! {
         "The service refuses the Account's token.",
         "Put a valid token into the Secret. The operator reads it again when it changes.";
     AccountNotNormal:
-        "The service refuses operations because the status of the account is not normal. The Account is not Ready until the service accepts such an operation, or for ten minutes after the last refusal; everything else continues.",
+        "The service refuses operations because the status of the account is not normal. The Account is not Ready until the service accepts such an operation, or for ten minutes after the last refusal; everything else continues, unless the service refuses reads as well.",
         "Settle the account's status at the service (payment, verification). The operator retries.";
     RateLimited:
         "The service is rate limiting requests (429). Requests wait for the time that the service names, ten minutes at most, or for a second to a minute if it names none; then they continue at a lower rate. An Account reports this if no listing has succeeded for two and a half minutes, or none ever did, until a request is answered.",
@@ -193,7 +193,7 @@ reasons! {
         "Fix spec.endpoint or spec.proxy of the Account, or have the administrator of the operator add the flag in the message.";
     AddressRefused:
         "The Account's endpoint or proxy is an internal address, or its name resolves only to such addresses: loopback, link-local, a metadata service, multicast. The operator opened no connection.",
-        "Fix spec.endpoint or spec.proxy of the Account. If the address is intended, have the administrator of the operator add the flag in the message.";
+        "Fix spec.endpoint or spec.proxy of the Account. If the address is intended, have the administrator of the operator add the flag in the message, and one for every other endpoint in use.";
     CaBundleNotFound:
         "The ConfigMap or Secret with the Account's CA bundle, or its key, does not exist.",
         "Create it, or fix spec.tls.caBundle of the Account.";
@@ -228,7 +228,7 @@ reasons! {
         "A Secret with the name that the operator needs exists and does not belong to this Instance. The operator neither uses nor changes it.",
         "Name another Secret in the spec, or use this one in spec.login.passwordSecretRef. If it was created for this Instance and restored from a backup without its labels, run the command in the message, which hands it over and keeps its password. Do not delete it until you know that no server uses its password.";
     SecretNotWritable:
-        "The apiserver rejects a Secret that the operator writes, because of a quota, an admission policy or webhook, or a missing right. The message quotes the apiserver.",
+        "The apiserver rejects a Secret that the operator writes, because of a quota, an admission policy or webhook, or a missing right, and the message quotes it. Or the operator creates no Secrets because its rights are excessive.",
         "Quota: raise the ResourceQuota, or delete Secrets that are not needed. Policy or webhook: make it admit the Secret, or add the labels and annotations that it requires with a template in the spec. Missing right: apply deploy/secret-writer (for one namespace, enable deploy/one-namespace/secret-writer in deploy/namespaced/kustomization.yaml), or name an existing Secret in spec.login.passwordSecretRef. If the message reports excessive rights, or a policy of this operator rejects the Secret, apply deploy/shared. The operator retries.";
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
@@ -240,14 +240,14 @@ reasons! {
         "This version of the operator cannot read the object, because a newer version wrote it. The operator does nothing with it.",
         "Install the version that wrote it, or fix the field in the message.";
     ReinstallNeedsApproval:
-        "The spec requests a reinstall, which erases the disk, and spec.reinstallPolicy is OnRequest: the operator waits for a user to acknowledge it. Until then it maintains power state and password as the spec requires.",
+        "The spec requests a reinstall, which erases the disk, and spec.reinstallPolicy is OnRequest, or spec.reinstall.image is another image: the operator waits for a user to acknowledge it. Until then it maintains power state and password as the spec requires.",
         "To reinstall and erase the disk, set a new spec.reinstall.token, and spec.reinstall.image to the image of the spec. To keep the disk, revert image, login and token.";
     ReinstallForbidden:
         "The spec requests a reinstall, which erases the disk, and spec.reinstallPolicy is Never.",
-        "To keep the disk, revert image, login and token. To erase it, set spec.reinstallPolicy to OnRequest or Automatic.";
+        "To keep the disk, revert image, login and token. To erase it, set spec.reinstallPolicy to OnRequest (asks first) or Automatic.";
     DeletionProtected:
         "The Instance was deleted while spec.deletionProtection is true: the operator keeps the server and the Instance until a user decides.",
-        "To release the server, set spec.deletionProtection to false. To keep the server, set spec.deletionPolicy to Retain first.";
+        "To release the server, set spec.deletionProtection to false. To keep the server, set spec.deletionPolicy to Retain first, and save a generated password, which is deleted.";
     ObservedOnly:
         "spec.managementPolicy is Observe, and the server differs from the spec, or a second server exists. The operator changes nothing.",
         "Change the spec to match the server, change the server at the service, or set spec.managementPolicy to Manage.";
@@ -259,7 +259,7 @@ reasons! {
         "Remove spec.pause, or wait until its time.";
     RecreateLimitReached:
         "The server was released outside the operator, and spec.recreateLimit allows no further replacement.",
-        "Find out who released it. Then raise spec.recreateLimit, or delete the Instance and apply it again.";
+        "Find out who released it. Then raise spec.recreateLimit, or delete the Instance and apply it again, without spec.import.";
     InventoryUnreliable:
         "Many known servers disappeared from the service's listing at once. The operator buys and releases nothing until that is explained.",
         "Check that the token belongs to the right account. The condition clears when the servers are listed again, or when the service confirms for each that it is gone.";

@@ -23,8 +23,8 @@ pub struct GeneratedLogin {
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub secret_name: Option<String>,
-    /// Maximum age of a password, after which the operator generates a new one and sets it on the server: hours, minutes and
-    /// seconds, for example 720h; at least 1h. If absent, a password is never replaced.
+    /// Age after which the operator replaces the password, as soon as the server is running and Ready: hours, minutes and
+    /// seconds, for example 720h; at least 1h. If absent, passwords do not expire.
     #[schemars(length(min = 1, max = 24))]
     #[x_kube(validation = Rule::new(
         "self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && duration(self) >= duration('1h')"
@@ -86,7 +86,7 @@ pub struct ConnectionSecretRef {
 }
 
 impl GeneratedLogin {
-    /// Maximum age of a password; none if it is never replaced, or if the text is not a duration.
+    /// The age at which a password is replaced; none if it does not expire, or if the text is not a duration.
     pub fn rotates_every(&self) -> Option<Duration> {
         let every = self.rotate_every.as_deref().and_then(duration);
         every.filter(|every| !every.is_zero())

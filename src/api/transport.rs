@@ -15,7 +15,7 @@ use serde_with_macros::skip_serializing_none;
 pub struct TlsSettings {
     /// The authorities that may issue the service's certificate, in PEM, at most 256 KiB. They replace the authorities of the
     /// operator's image: a bundle with only a private authority pins the service to it, and a bundle that also contains the
-    /// public ones trusts both. A change takes effect within half a minute.
+    /// public ones trusts both. A change takes effect within a minute.
     pub ca_bundle: Option<CaBundle>,
 
     /// The Secret, in this namespace, that contains the client certificate for the service: keys tls.crt (PEM, including the

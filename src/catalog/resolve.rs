@@ -166,7 +166,7 @@ impl Query<'_> {
             Choice::Many(several) => {
                 let remedy = match field == exact {
                     true => format!("set {field} to the code of one of them"),
-                    false => format!("narrow {field}, or set {exact} to one of them"),
+                    false => format!("set {exact} to one of them instead"),
                 };
                 let message = format!("{shown}: several match: {several}: {remedy}");
                 (Reason::ReferenceAmbiguous, message)

@@ -119,6 +119,11 @@ pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     }
 }
 
+/// A sentence of the service, fit for a message: it may also quote a password that this call did not send, such as the previous one.
+pub(super) fn sentence(text: &str, secrets: &[&str]) -> String {
+    clean(&hide_in(&clean_of(text, secrets)), &[])
+}
+
 /// Whether a body has both an error code and a message, which a result does not have.
 fn reports_an_error(body: &Map<String, Value>) -> bool {
     bears_bad_code(body) && body.get("message").is_some_and(Value::is_string)
@@ -143,9 +148,8 @@ fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Envelope {
     Envelope {
         status: status_field(body),
         code: code.map(|code| clean(&code, reading.secrets)),
-        // A service may also quote a password that this call did not send, for example the previous one.
         message: message
-            .map(|message| clean(&hide_in(&clean_of(message, reading.secrets)), &[]))
+            .map(|message| sentence(message, reading.secrets))
             .filter(|message| !message.is_empty()),
         missing,
     }

@@ -177,7 +177,7 @@ impl Client {
         let call = self.read(priority, CloudCall::Task, &query).await;
         self.caller
             .run(call, &mut no_rows, |mut answer, reading| {
-                let state = TaskState::read(&answer.body);
+                let state = TaskState::read(&answer.body, reading.secrets);
                 if matches!(state, Some(TaskState::Failed { .. })) {
                     // The envelope of a failed task may deny success as well. This concerns the task, not the query.
                     answer.body.remove("success");

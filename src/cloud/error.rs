@@ -225,12 +225,8 @@ impl Error {
 
     /// Whether the answer looks like that of a server that does not know the path. A readable 404 concerns a thing instead.
     fn suggests_wrong_path(&self) -> bool {
-        match &self.fault {
-            Fault::Answered {
-                status, refusal, ..
-            } => matches!(status, 405 | 501) || (*status == 404 && refusal.is_none()),
-            _ => false,
-        }
+        matches!(&self.fault, Fault::Answered { status, refusal, .. }
+            if matches!(status, 405 | 501) || (*status == 404 && refusal.is_none()))
     }
 
     /// A label for metrics, from a small fixed set.

@@ -1,4 +1,4 @@
-//! Tracks whether the service answers, from the calls that are made anyway: while all is well, no extra call is needed.
+//! Tracks whether the service answers, from the calls that are made anyway: while listings succeed, no extra call is needed.
 
 use super::cloud_call::CloudCall;
 use super::error::Error;

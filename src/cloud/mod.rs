@@ -1,8 +1,8 @@
 //! The service: wire types, the client, its errors, paths and their defaults.
 //!
-//! Outside this module, no decision depends on a status code, a header or the text of an answer; only messages to users quote
-//! them. A caller passes identifiers and gets values, or an [`Error`] that answers two questions: is a retry worthwhile, and may
-//! the call have taken effect?
+//! Outside this module, a status code, a header or the text of an error decides nothing but a pause or a message. A caller passes
+//! identifiers and gets values, or an [`Error`] that answers two questions: is a retry worthwhile, and may the call have taken
+//! effect?
 
 mod address;
 mod answer;

@@ -65,7 +65,7 @@ const NO_CERTIFICATE: TlsError = TlsError::Client("tls.crt holds no certificate 
 const NO_KEY: TlsError =
     TlsError::Client("tls.key holds no private key in PEM, or one that is encrypted");
 const KEY_INVALID: TlsError = TlsError::Client(
-    "the private key in tls.key is malformed or has an unsupported type; supported are RSA (2048 bits or more), ECDSA on P-256 and \
+    "the private key in tls.key is malformed or has an unsupported type; supported are RSA (2048 to 4096 bits), ECDSA on P-256 and \
      P-384, Ed25519: have the client certificate issued for such a key",
 );
 const KEY_MISMATCH: TlsError =

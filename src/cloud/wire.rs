@@ -6,10 +6,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::answer::{clean, clean_of, word};
+use super::answer::{clean_of, sentence, word};
 use super::budget::Charge;
 use super::ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
-use super::password;
 
 /// The login of a server.
 #[derive(Clone, Debug)]
@@ -292,8 +291,8 @@ const REASONS: [&str; 4] = ["errorMessage", "failMessage", "remark", "message"];
 
 impl TaskState {
     /// The report of a body, nested in `asyncTaskInfo` or at the top level. A body with none of `asyncTaskInfo`, `taskStatus` and
-    /// `processResult` is not a report.
-    pub(super) fn read(body: &Map<String, Value>) -> Option<Self> {
+    /// `processResult` is not a report. None of these secrets stays in a text.
+    pub(super) fn read(body: &Map<String, Value>, secrets: &[&str]) -> Option<Self> {
         let nested = body.get("asyncTaskInfo").and_then(Value::as_object);
         let info = nested.unwrap_or(body);
         if nested.is_none()
@@ -312,28 +311,28 @@ impl TaskState {
                 Some("FAIL" | "CANCEL") => {
                     let text = |object: &Map<String, Value>| {
                         let mut texts = REASONS.iter().filter_map(|key| object.get(*key)?.as_str());
-                        texts.next().map(str::to_owned)
+                        texts
+                            .find(|text| !text.trim().is_empty())
+                            .map(str::to_owned)
                     };
                     let reason = text(info).or_else(|| text(body));
-                    let reason = reason.map(|reason| clean(&password::hide_in(&reason), &[]));
-                    Self::Failed {
-                        reason: reason.filter(|reason| !reason.is_empty()),
-                    }
+                    let reason = reason.map(|reason| sentence(&reason, secrets));
+                    Self::Failed { reason }
                 }
                 Some("RETRY" | "PROCESSING") => Self::Running,
-                Some(_) => Self::unknown(result),
+                Some(_) => Self::unknown(result, secrets),
                 None => match status.as_deref().map(str::to_ascii_uppercase).as_deref() {
                     Some("PROCESSING") | None => Self::Running,
                     // Includes FINISHED without a result, which shows neither success nor failure, so neither is assumed. Most
                     // likely the service writes the two fields one after the other, and the next read shows both.
-                    Some(_) => Self::unknown(status),
+                    Some(_) => Self::unknown(status, secrets),
                 },
             },
         )
     }
 
-    fn unknown(word: Option<String>) -> Self {
-        let word = word.unwrap_or_default();
+    fn unknown(word: Option<String>, secrets: &[&str]) -> Self {
+        let word = clean_of(&word.unwrap_or_default(), secrets);
         Self::Unknown { word }
     }
 }

@@ -43,7 +43,7 @@ pub enum ConnectionLogin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownConnection {
     pub wanted: Connection,
-    /// The UID and resourceVersion that the Secret then had; None if it did not exist.
+    /// UID and resourceVersion of the Secret, with a trouble as the watch showed them; None if there were none.
     pub version: Option<String>,
     /// Why its content differs.
     pub trouble: Option<ConnectionTrouble>,

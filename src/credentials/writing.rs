@@ -153,7 +153,7 @@ impl SecretClient<'_> {
         read: Option<&Content>,
         change: &SecretChange,
     ) -> Result<String, SecretNotWritten> {
-        // The operator does not use permissions that no policy confines, so that no user relies on them.
+        // The operator creates nothing with permissions that no policy confines, so that no user relies on them.
         if let (None, Some(words)) = (read, self.rights.excess_words()) {
             let words = format!("no Secret is made: {words}");
             let readiness = Readiness::stalled(Reason::SecretNotWritable, words);

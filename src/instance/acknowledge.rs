@@ -102,7 +102,7 @@ pub(super) async fn while_waiting(
     }
 }
 
-/// The readiness to report for an edit or a deletion that status does not show. None if status has no condition Ready yet.
+/// The readiness to report for an edit or a deletion that status does not show. None for an edit of a status without Ready.
 fn answer(facts: &Facts) -> Option<Readiness> {
     if facts.is_protected() {
         return Some(words::protected());

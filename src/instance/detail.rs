@@ -15,7 +15,7 @@ pub fn text<'a>(detail: &'a Map<String, Value>, field: &str) -> Option<&'a str> 
         .filter(|word| !word.is_empty())
 }
 
-/// The operation that the service reports as running.
+/// The operation that the service reports as running, or `NONE`: see [`is_idle`].
 pub fn pending(detail: &Map<String, Value>) -> Option<&str> {
     text(detail, "ecsPendingStatus")
 }

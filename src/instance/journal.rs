@@ -1,5 +1,5 @@
-//! The log lines about one Instance, and the Events about calls: each mutating call that the service accepts, with its cause and
-//! the generation of the spec, and each release whose outcome is unknown.
+//! Most log lines about one Instance, and the Events about calls: mutating calls that the service accepted, with cause and
+//! generation of the spec unless the server is surplus, and releases whose outcome is unknown.
 
 use crate::api::conditions::Reason;
 use crate::api::{EndReason, HistoryEntry, Operation, Verb};
@@ -182,7 +182,7 @@ fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventN
     let cause = match why {
         ReleaseReason::Surplus => {
             let note =
-                format!("released server {id}: another server is recorded for this Instance");
+                format!("the service is releasing server {id}: this Instance has another one");
             return EventNote::warning("SurplusServerReleased", note);
         }
         ReleaseReason::Deleted => "this Instance is deleted, and spec.deletionPolicy is Release",

@@ -4,8 +4,8 @@ use crate::api::{InstanceStatus, Retry, Verb};
 use crate::instance::times::pause_after;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Fills `retries` of a status that version 0.1.0 wrote. Remove this module in the release after the next one, when no such status
-/// exists any more.
+/// Fills `retries` if it is empty, as in a status that version 0.1.0 wrote. Remove this module in the release after the next one,
+/// when no status of that version exists any more.
 pub fn complete(status: &mut InstanceStatus) {
     if status.retries.is_empty() {
         status.retries.extend(retry(status));

@@ -71,7 +71,7 @@ async fn drive(
     if let Some(wait) = behind::wait(context, &facts, memory).await {
         return wait; // the cache is older than our last write, or the apiserver shows an old state
     }
-    // If the write of an earlier intent got no answer and the watch has not shown the intent, it was not written.
+    // If the write of an earlier intent got no answer and the watch has not shown the intent, it counts as not written.
     context.sessions.owners().withdraw(&facts.uid);
     let (mut observed, access) = observe::observe(context, facts, memory).await; // reads
     let mut plan = plan::plan(&observed); // pure
@@ -102,6 +102,11 @@ async fn drive(
     count(context, &observed, &plan, &outcome);
     is_status_write_in_progress.store(true, Ordering::Relaxed);
     let reported = report::report(context, &observed, &plan, &outcome, memory).await; // writes status
+    // The Event of an accepted call, even if status was not written.
+    if let Some(event) = journal::event_of_call(&observed, &plan, &outcome) {
+        let about = &observed.facts.reference;
+        context.events.publish(about, &event).await;
+    }
     let ending = Ending {
         access: access.as_ref(),
         plan: &plan,

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 #[derive(Clone, Debug)]
 pub enum AccountFact {
-    /// It can be used. If the Instance is being deleted, this may be the last account session that could be used.
+    /// It can be used. If the Instance was deleted, this may be the last account session that could be used.
     AccountSession(SessionFacts),
     /// Its first reconcile has not finished.
     Pending,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A pause is the age divided by this. With the query and the read after it, an end is noticed within 1.5 s or a quarter of
-/// the task's duration, whichever is longer.
+/// the task's duration, whichever is longer, unless many operations share the request limit.
 const AGE_DIVISOR: u32 = 5;
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE_OF_RATE: f64 = 0.8;

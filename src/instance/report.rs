@@ -17,27 +17,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Writes status if it changed, and publishes Events. Returns how long a status that differs must wait before it is written.
+/// Writes status if it changed, and publishes its Events. Returns how long a status that differs must wait before it is written.
 ///
 /// # Errors
-/// The status is not written: returns the time until the next try. A later reconcile writes it, so nothing is lost.
+/// The status is not written: returns the time until the next try. A later reconcile writes it; at most Events are lost.
 pub async fn report(
-    context: &Context,
-    observed: &Observation,
-    plan: &Plan,
-    outcome: &Outcome,
-    memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, Duration> {
-    let written = report_status(context, observed, plan, outcome, memory).await;
-    // Publish the Event of an accepted call regardless of the status write.
-    if let Some(event) = journal::event_of_call(observed, plan, outcome) {
-        let about = &observed.facts.reference;
-        context.events.publish(about, &event).await;
-    }
-    written
-}
-
-async fn report_status(
     context: &Context,
     observed: &Observation,
     plan: &Plan,
@@ -69,9 +53,9 @@ async fn report_status(
     let changed =
         change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| is_written);
     // Publish the plan's Events with the status that shows them, or once the record or Secret is written.
-    let planned = match is_written || matches!(outcome, Outcome::Written) {
-        true => plan.events.as_slice(),
-        false => &[],
+    let planned = match (outcome, is_written) {
+        (Outcome::Written, _) | (Outcome::Rested, true) => plan.events.as_slice(),
+        _ => &[],
     };
     match changes.ended.as_ref().filter(|_| is_written) {
         Some(entry) => journal::ended(context, facts, server, entry),

@@ -65,8 +65,8 @@ pub const FAST_LISTING_FOR: Duration = Duration::from_secs(300);
 /// the end, and a create that failed is repeated.
 pub const ENDING_FOR: Duration = Duration::from_secs(300);
 
-/// Shortest pause before a refused create is repeated: each try costs two writes, and an edit of spec or Secret triggers a
-/// reconcile at once.
+/// Shortest pause before a create is repeated after a refusal that will hardly pass soon: each try costs two writes, and an edit
+/// of the spec ends the pause.
 pub const CREATE_REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 /// Longest pause before a write is repeated that the apiserver refused. There is no event when permissions or policies change,
@@ -123,7 +123,7 @@ pub const OPEN_BREAKER_RECHECK: Duration = Duration::from_secs(60);
 /// A service may show a new server a moment late. Before this time, the absence of a failed create's leftover is not believed.
 pub const FAILED_CREATE_SHOWS_WITHIN: Duration = Duration::from_secs(10);
 
-/// After this time a release is reported as overdue; it continues anyway.
+/// This long after the deletion of its object, a release is reported as overdue; it continues anyway.
 pub const RELEASE_OVERDUE: Duration = Duration::from_secs(30 * 60);
 
 /// An unknown state usually passes within this time: clients of the service wait this long for a stop or a restart, and a
@@ -159,8 +159,8 @@ pub const REFERENCE_UNREAD_RETRY: Duration = Duration::from_secs(15);
 /// a request that cannot be granted must cost next to nothing.
 pub const RETRY_REFUSED: [Duration; 2] = [Duration::from_secs(75), Duration::from_secs(300)];
 
-/// Pause after the service refused a reinstall even of a stopped server. The server is not stopped for it again: the spec has to
-/// be fixed, and each try costs an outage.
+/// Pause after the service refused a reinstall even of a stopped server. Before its end, the server is not
+/// stopped for it again unless the spec is edited: each try costs an outage.
 pub const RETRY_REFUSED_AFTER_STOP: Duration = Duration::from_secs(24 * 3600);
 
 /// How long an accepted stop before a reinstall may take before the power is cut. The disk is erased next, so the operating system
@@ -231,7 +231,7 @@ pub fn patience(reason: Reason) -> Duration {
 /// How often an unconfirmed server is searched for in the listings, which costs no call.
 pub const UNCONFIRMED_RECHECK: Duration = Duration::from_secs(20);
 
-/// A server that was not observed for this long is unconfirmed: five regular listings. A short outage costs no write.
+/// A server that was not observed for this long is unconfirmed: usually five regular listings. A short outage costs no write.
 pub const CONFIRMED_WITHIN: Duration = Duration::from_secs(300);
 
 /// A server that counted as gone and is listed after this time is not gone: longer than a listing lags.

@@ -70,7 +70,8 @@ impl Subscription {
 pub struct Wants {
     /// How often to list.
     pub attention: Attention,
-    /// Requests, as soon as possible, a pass of these places that begins after this instant, which may be in the future.
+    /// Requests a pass of these places that begins after this instant, which may be in the future: as soon as possible, but with
+    /// `Followed` the next regular one in a place of several pages.
     pub pass_after: Option<Instant>,
     /// How many such passes in a row: 1 for an observation, 2 for a proof of absence (0 counts as 1). Each must be good evidence,
     /// and two must show the same servers, so it may take more than two.
@@ -96,10 +97,11 @@ pub enum Attention {
 /// Time constants of the driver. Each default has its reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Interval between the starts of two passes while nothing is in flight: a surplus server is found within about a minute.
+    /// Interval between the starts of two passes while nothing is in flight: a surplus server is found within about a minute. It is
+    /// longer if the passes would take too much of the request limit.
     pub quiet: Duration,
-    /// Interval while something is in flight, as defined by [`Attention`]: a change that only a listing shows is seen this late at
-    /// most.
+    /// Interval while something is in flight, as defined by [`Attention`]: a change that only a listing shows is seen about
+    /// this late.
     pub in_flight: Duration,
     /// Interval if a place is listed only for tombstones: a late server is rare, and an hour of it costs little.
     pub tombstone_pause: Duration,

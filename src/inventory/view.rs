@@ -24,8 +24,8 @@ pub struct View {
     pub(super) failing: Option<Arc<ListingFailure>>,
     /// So many known servers vanished at once that the listings prove no absence.
     pub(super) breaker_open: bool,
-    /// When the last two passes began to which the service answered "no such place", the newest last. Only for a place that was
-    /// never listed.
+    /// When the last two passes began to which the service answered "no such place", the newest last. Counts only in a place
+    /// that was never listed.
     pub(super) nowhere: [Option<Instant>; 2],
 }
 

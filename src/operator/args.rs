@@ -2,6 +2,7 @@
 
 use super::elect::ElectArgs;
 use super::metrics::MetricsArgs;
+use crate::api::valid;
 use crate::cloud::EndpointPattern;
 use clap::{ArgAction, Args};
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ pub(super) struct RunArgs {
         long = "namespace",
         env = "CSO_NAMESPACES",
         value_delimiter = ',',
+        value_parser = namespace,
         value_name = "NAME"
     )]
     pub(super) namespaces: Vec<String>,
@@ -62,7 +64,7 @@ pub(super) struct RunArgs {
     pub(super) keep_tokens: bool,
 
     /// Namespace of these copies; only the operator should be able to read Secrets there. The Pod's own when absent.
-    #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_name = "NAME")]
+    #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_parser = namespace, value_name = "NAME")]
     pub(super) keep_tokens_namespace: Option<String>,
 
     /// File with a log filter in the syntax of RUST_LOG, such as a key of a mounted ConfigMap; read again when it changes. RUST_LOG
@@ -72,4 +74,43 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     pub(super) elect: ElectArgs,
+}
+
+/// The name of a namespace, or nothing.
+pub(super) fn namespace(text: &str) -> Result<String, valid::NoName> {
+    let name = text.trim();
+    match name.is_empty() {
+        true => Ok(String::new()),
+        false => valid::namespace(name).map(|()| name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_exist_is_refused_with_its_flag() {
+        for flag in [
+            "--namespace",
+            "--keep-tokens-namespace",
+            "--leader-elect-resource-namespace",
+        ] {
+            let error = Line::try_parse_from(["run", flag, "Cloud-System"]).unwrap_err();
+            let (error, named) = (
+                error.to_string(),
+                format!("'Cloud-System' for '{flag} <NAME>'"),
+            );
+            assert!(error.contains(&named), "{error}");
+        }
+        let line = Line::try_parse_from(["run", "--namespace", "a, b,"]).unwrap();
+        assert_eq!(line.run.namespaces, ["a", "b", ""]);
+    }
 }

@@ -140,11 +140,8 @@ fn begin_term(parts: &Parts) -> AbortOnDropHandle<()> {
 
 /// The namespaces to watch; a single `None` for all of them.
 pub(super) fn scopes(namespaces: &[String]) -> Vec<Option<String>> {
-    let named: BTreeSet<String> = namespaces
-        .iter()
-        .map(|namespace| namespace.trim().to_owned())
-        .filter(|namespace| !namespace.is_empty())
-        .collect();
+    let named = namespaces.iter().filter(|name| !name.is_empty());
+    let named: BTreeSet<String> = named.cloned().collect();
     if named.is_empty() {
         vec![None]
     } else {

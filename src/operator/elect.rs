@@ -1,5 +1,6 @@
 //! The flags of leader election, named as kube-scheduler names them.
 
+use super::args::namespace;
 use crate::program::duration;
 use crate::runtime::Shard;
 use crate::runtime::lease::LeaseSettings;
@@ -47,7 +48,7 @@ pub(super) struct ElectArgs {
     leader_elect_resource_name: String,
 
     /// Namespace of the Lease; the Pod's own when absent.
-    #[arg(long, env = "CSO_LEADER_ELECT_RESOURCE_NAMESPACE", value_name = "NAME")]
+    #[arg(long, env = "CSO_LEADER_ELECT_RESOURCE_NAMESPACE", value_parser = namespace, value_name = "NAME")]
     leader_elect_resource_namespace: Option<String>,
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn find_former_key(parts: &Parts) {
             Err(error) if error.is_refusal() && Instant::now() >= gives_up => {
                 tracing::warn!(
                     namespace, %error,
-                    "the key of records of version 0.1 was not read; if such records exist, allow get of Secrets in this namespace"
+                    "the key of version 0.1 records was not read: if any exist, allow get of Secrets in this namespace and restart"
                 );
                 return;
             }

@@ -156,7 +156,7 @@ async fn cluster_id(client: &Client, stop: &CancellationToken) -> Result<String,
             }
             Err(error) if error.is_want_of_right() => {
                 return Err(format!(
-                    "{error}: allow get of namespace kube-system (deploy/shared has the role), or set --cluster-id"
+                    "{error}: allow get of namespace kube-system (deploy/shared has the role), or set --cluster-id to its UID"
                 ));
             }
             Err(error) => {

@@ -1,4 +1,4 @@
-//! The parts that every program of the project needs: durations, output, and a memory that stays private.
+//! The parts that operator and plugin share as programs: durations, output, and a memory that stays private.
 
 mod duration;
 mod output;

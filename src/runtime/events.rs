@@ -17,6 +17,8 @@ use tokio::time::Instant;
 
 /// Longest name of an Event, as of any object.
 const NAME_MAX: usize = 253;
+/// Longest note of an Event, in bytes.
+const NOTE_MAX: usize = 1024;
 
 #[derive(Clone)]
 pub struct Events {
@@ -108,6 +110,7 @@ impl Events {
     /// from the object's without a length check, so that an object with a long name would have no Events.
     fn event(&self, about: &ObjectReference, event: &EventNote, now: Timestamp) -> Event {
         let object = about.name.as_deref().unwrap_or(REPORTING_CONTROLLER);
+        let note = printable(&event.note);
         Event {
             metadata: ObjectMeta {
                 namespace: about.namespace.clone(),
@@ -117,7 +120,7 @@ impl Events {
             type_: Some(if event.warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(event.reason.to_owned()),
             action: Some(event.reason.to_owned()),
-            note: Some(printable(&event.note).chars().take(1000).collect()),
+            note: Some(note[..note.floor_char_boundary(NOTE_MAX)].to_owned()),
             event_time: Some(MicroTime(now)),
             regarding: Some(about.clone()),
             reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
@@ -181,6 +184,15 @@ mod tests {
             assert_eq!(valid::object_name(&name), Ok(()), "{name}");
         }
         assert_eq!(name_of("web-1", now), "web-1.17979cfe362a0000");
+    }
+
+    #[tokio::test]
+    async fn a_note_has_as_many_bytes_as_the_apiserver_accepts() {
+        let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1"));
+        let events = Events::new(Client::try_from(config).unwrap(), None);
+        let note = EventNote::normal("Long", "\u{670d}".repeat(500));
+        let event = events.event(&ObjectReference::default(), &note, Timestamp::UNIX_EPOCH);
+        assert_eq!(event.note.unwrap(), "\u{670d}".repeat(341));
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Lease {
         if holder == self.leases.settings.identity {
             return Ok(found);
         }
-        tracing::warn!(holder, "another process holds the Lease");
+        tracing::warn!(holder, "this process does not hold the Lease any more");
         Err(LeaseError::Lost("the Lease was taken"))
     }
 }

@@ -41,8 +41,8 @@ impl Obstacle {
             Self::NamespaceEnds => "the namespace is being deleted",
             Self::WebhookFails => "repair the admission webhook that the apiserver names",
             Self::Policy => {
-                "change the policy that the apiserver names so that it admits this Secret (if the policy is one of this operator, \
-                 apply deploy/shared of the operator's version)"
+                "change the policy that the apiserver names so that it admits this Secret (if the policy is one of this operator: \
+                 change what it objects to, or apply deploy/shared of the operator's version)"
             }
             Self::Right => right,
             Self::Other => "correct what the apiserver names",

@@ -132,9 +132,9 @@ impl Certificate {
         let chain = certificates(&String::from_utf8_lossy(&chain))
             .ok()
             .filter(|chain| !chain.is_empty())
-            .ok_or("the certificate for metrics is no PEM")?;
+            .ok_or("the certificate file for metrics holds no certificate in PEM")?;
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
-            .map_err(|_| "the key for metrics is no PEM, or is encrypted")?;
+            .map_err(|_| "the key file for metrics holds no key in PEM, or an encrypted one")?;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?

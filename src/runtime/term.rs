@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// The one term of a process as the active operator; cheap to clone. Without a Lease it is the life of the process.
 ///
-/// A term that is over never begins again, so no reconcile can outlive its term. Each check reads the monotonic clock: a process
+/// A term that is over never begins again, so no reconcile acts in a later term. Each check reads the monotonic clock: a process
 /// that was paused notices the end of its term at its first check, even if no task that ends the term has run yet.
 #[derive(Clone, Debug)]
 pub struct Term(watch::Sender<State>);

@@ -53,7 +53,7 @@ pub(super) const RECHECK_AFTER_DEFECT: Duration = Duration::from_secs(60);
 /// First wait of an object that failed. A second is too short for users to notice, and longer than most temporary failures.
 pub(super) const OBJECT_RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// Longest wait of an object that failed: a fix that causes no event is noticed within five minutes.
+/// Longest wait of an object that failed, ± 20 %: a fix that causes no event is noticed within six minutes.
 pub(super) const OBJECT_RETRY_MAX: Duration = Duration::from_secs(300);
 
 /// A queue completes a round at least this often, as a heartbeat.

@@ -16,8 +16,8 @@ pub(super) const LISTED_ALL_AFTER: Duration = Duration::from_secs(120);
 /// Another Instance that has the better right to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConflictingOwner {
-    /// Another Instance may have the server. This process does not know yet which servers the Instances of every namespace have,
-    /// or whether a claim counts.
+    /// Another Instance may have the server. This process does not know yet which servers all watched Instances have, or
+    /// whether a claim counts.
     NotKnownYet,
     /// No other Instance has a better right to the server.
     None,
@@ -25,9 +25,9 @@ pub enum ConflictingOwner {
 }
 
 impl Sessions {
-    /// For a process that only reads: its index of owners holds only Instances of the service in question, and its decisions
-    /// change nothing. From here on every claim counts, without a comparison of credentials: a command may not know the identity
-    /// of the cluster with which the operator salts them.
+    /// For a process that only reads: its index of owners leaves out Instances of other services as far as it knows them, and its
+    /// decisions change nothing. From here on every claim counts, without a comparison of credentials: a command may not know the
+    /// identity of the cluster with which the operator salts them.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ impl Sessions {
         if !owners.has_listed_all() {
             return ConflictingOwner::NotKnownYet;
         }
-        // A marker is derived from a UID, which no two objects share, so no credential has to be compared.
+        // Unlike an identifier, a marker is unique across all services, so no credential has to be compared.
         if let Some(owner) = marker.and_then(|marker| owners.bearer(marker, uid)) {
             return ConflictingOwner::Instance(owner);
         }
@@ -86,8 +86,8 @@ impl Sessions {
     /// Whether a claim to a server counts against an Instance with this account session, since identifiers have a meaning at one
     /// service only, and a user can write any identifier into a record. It counts if the server was bought with the same token,
     /// if the claimant's Account uses that token now, or if that Account's own listing shows the server. None if that is not
-    /// known yet. A claim in another shard could be verified only by that shard's process. So it blocks an import, and takes no
-    /// server away.
+    /// known yet. Only that shard's process could verify any other claim in another shard, so such a claim blocks an import, and
+    /// takes no server away.
     pub(super) fn is_valid(
         &self,
         claim: &OwnershipClaim,

@@ -235,15 +235,15 @@ fn check(
 }
 
 /// The remedy for a Secret that is bound to other endpoints. Users paste the command into a shell: single quotes protect
-/// the patterns, and a URL with a quotation mark gets no command.
+/// the patterns, and a URL with a quotation mark or a `*` gets no command.
 fn rebind(namespace: &str, name: &str, bound: &str, field: &str, url: &Url) -> String {
     let fix = format!("fix {field}");
     match url.as_str().parse::<EndpointPattern>() {
-        Ok(url) => format!(
+        Ok(url) if !url.to_string().contains('*') => format!(
             "{fix}; or, if the Secret is for {url} too, a user who may write it runs: kubectl annotate secret {name} \
              -n {namespace} --overwrite {ENDPOINT}='{bound} {url}'"
         ),
-        Err(_) => fix,
+        _ => fix,
     }
 }
 

@@ -175,7 +175,7 @@ impl Copies {
         }
     }
 
-    /// Deletes a copy, but exactly the version that was read: a copy that another process writes in the meantime stays.
+    /// Deletes a copy, but exactly the version that was read: a copy to which another process writes other content stays.
     async fn delete(
         &self,
         account: &ObjectKey,

@@ -286,7 +286,7 @@ impl Sessions {
         (!newest_is_refused || !is_newest).then(|| last.clone())
     }
 
-    /// An Instance is finalized. If a listing shows a server with its marker later, the Account controller releases that server.
+    /// An Instance is finalized. While its Account exists, the Account controller releases a server that appears with its marker.
     pub fn add_tombstone(
         &self,
         account: &ObjectKey,
@@ -351,7 +351,8 @@ impl Sessions {
     fn update<T>(&self, account: &ObjectKey, change: impl FnOnce(&mut KnownAccount) -> T) -> T {
         let mut accounts = self.accounts();
         let known = accounts.entry(account.clone());
-        change(known.or_insert(KnownAccount::new(AccountState::Pending)))
+        // An Account that was not announced is gone: its last reconcile may end after the sweep.
+        change(known.or_insert(KnownAccount::new(AccountState::NotFound)))
     }
 
     fn accounts(&self) -> MutexGuard<'_, HashMap<ObjectKey, KnownAccount>> {

@@ -1,4 +1,4 @@
-//! The owner of each server: an index of the Instances of all namespaces, by server, marker and Account.
+//! The owner of each server: an index of the Instances of all shards, by server, marker and Account.
 //!
 //! The watch of Instances feeds it, so a restart or a restored etcd loses nothing of it. Reconciles add their admissions
 //! ([`super::quota`]), which a restart forgets. It answers which Instance owns a server, and what an Instance that disappears
@@ -28,7 +28,7 @@ struct Inner {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// The Instances of every namespace were listed.
+    /// The Instances of every watched namespace were listed.
     has_listed_all: bool,
     pub(super) all: BTreeMap<InstanceUid, Owner>,
     pub(super) admissions: Admissions,
@@ -49,7 +49,7 @@ pub struct Owner {
     pub key: ObjectKey,
     marker: Marker,
     pub recorded: Option<RecordedServer>,
-    /// This process removes the finalizer: the server is gone, or the user keeps it.
+    /// This process removes the finalizer: a server that is left is no orphan.
     pub is_detached: bool,
 }
 
@@ -149,15 +149,15 @@ impl Owners {
         woken.into_iter().flatten().for_each(&*self.0.wake);
     }
 
-    /// Notes whether this process removed the finalizer of an Instance, or is about to. Then a server that is left is no orphan:
-    /// the user keeps it.
+    /// Notes whether this process removed the finalizer of an Instance, or is about to. Then a server that is left is not reported
+    /// as an orphan.
     pub fn set_detached(&self, uid: &str, is_detached: bool) {
         if let Some(owner) = self.lock().all.get_mut(uid) {
             owner.is_detached = is_detached;
         }
     }
 
-    /// The Instances of every namespace were listed: from now on a server that is on no record has no owner.
+    /// The Instances of every watched namespace were listed: from now on a server on no record counts as having no owner.
     pub fn set_listed_all(&self) {
         self.lock().has_listed_all = true;
     }

@@ -89,7 +89,7 @@ impl SecretVersions {
         }
     }
 
-    /// UID and resourceVersion of a Secret, if it exists.
+    /// UID and resourceVersion of a Secret, if a watch or our own write showed it. No watch covers Secrets of certain types.
     pub fn of(&self, secret: &ObjectKey) -> Option<String> {
         Some(self.lock().by_secret.get(secret)?.text.clone())
     }

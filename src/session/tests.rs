@@ -2,6 +2,7 @@ use super::account_session::limits;
 use super::conflicts::LISTED_ALL_AFTER;
 use super::owners::OwnershipClaim;
 use super::*;
+use crate::api::conditions::Reason;
 use crate::cloud::{AllowedEndpoints, CallPriority, Tls};
 use futures::FutureExt;
 use secrecy::SecretString;
@@ -62,6 +63,7 @@ fn installed(
         tls: String::new(),
         account: "a".to_owned(),
     };
+    sessions.announce(&key(namespace));
     let token = SecretString::from(token).into();
     let account_session = sessions.account_session(&key(namespace), spec, &token, made_from);
     let account_session = account_session.unwrap();
@@ -167,7 +169,7 @@ async fn a_claim_of_another_shard_blocks_an_import_and_takes_nothing_away() {
     assert_eq!(counts(ours.credential.as_deref(), false), Some(true));
 }
 
-/// A marker is derived from a UID, which users cannot choose, so it counts regardless of any credential.
+/// A marker is unique across all services, so it counts regardless of any credential.
 #[tokio::test(start_paused = true)]
 async fn an_import_is_blocked_by_a_valid_claim_or_a_marker_and_only_once_all_instances_are_listed()
 {
@@ -211,6 +213,22 @@ async fn a_session_of_a_former_account_does_not_become_usable_for_a_new_one() {
     sessions.announce(&key("a"));
     assert!(!sessions.install(&key("a"), former));
     assert!(matches!(state(), AccountState::Pending));
+}
+
+/// The probe ends after its Account was deleted and its session dropped.
+#[tokio::test]
+async fn an_account_that_is_gone_does_not_come_back_with_the_end_of_its_reconcile() {
+    let sessions = sessions();
+    let former = installed(&sessions, "a", &spec(HERE, json!({})), "t");
+    sessions.depart(&key("a"));
+    sessions.sweep(|_| false);
+    let problem = Problem::new(Reason::ServiceUnreachable, "the service does not answer");
+    sessions.mark_unusable(&key("a"), problem);
+    sessions.install(&key("a"), former);
+    assert!(matches!(
+        sessions.state_of(&key("a")),
+        AccountState::NotFound
+    ));
 }
 
 #[tokio::test]

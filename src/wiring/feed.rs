@@ -2,7 +2,7 @@
 //! and the closed loop of the tests both use it, each with its own stores and queues.
 //!
 //! A watch calls `*_shown` before the object is in the store, and the method named after the kind once it is. Accounts and Secrets
-//! are those of the shard; Instances are those of all namespaces.
+//! are those of the shard; Instances are those of all shards.
 
 use super::changes::Changes;
 use super::objects::Objects;

@@ -1,15 +1,16 @@
 //! A create that the service executes after its Instance is gone. The other answers to a create: `faults.rs`, and the closed loop.
 
-use crate::support::{PATIENCE, Setup, eventually, instance};
+use crate::support::{PATIENCE, Setup, World, console, eventually, instance};
+use cloud_server_operator::api::Instance;
+use cloud_simulator::Entry;
 use cloud_simulator::faults::{Act, Rule, When};
-use cloud_simulator::model::TaskScript;
+use cloud_simulator::model::{Console, TaskScript};
 use serde_json::json;
 
 const CREATE: &str = "/instance/create";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_create_executed_after_its_instance_is_gone_is_released() {
-    let world = Setup::default().begin("late-gone").await;
+/// A create that is executed after its Instance is gone. The service refuses the first release of the server.
+async fn executed_late(world: &World) -> Instance {
     // An operation that never ends keeps the listing at the pace of running operations, so that the test need not wait five
     // minutes.
     world.sim.fault(
@@ -56,6 +57,24 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
         .wait_until(|w| w.servers().len() == 2, PATIENCE)
         .await
         .unwrap();
+    applied
+}
+
+async fn until_event(world: &World, reason: &str) {
+    eventually("Events report it", async || {
+        if world.events(reason).await.is_empty() {
+            Err(format!("none of {reason}"))
+        } else {
+            Ok(())
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_executed_after_its_instance_is_gone_is_released() {
+    let world = Setup::default().begin("late-gone").await;
+    let applied = executed_late(&world).await;
     eventually("the unowned server is released", async || {
         if world.live(&applied).is_empty() {
             Ok(())
@@ -65,14 +84,40 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
     })
     .await;
     for reason in ["LateServerNotReleased", "LateServerReleased"] {
-        eventually("Events report it", async || {
-            if world.events(reason).await.is_empty() {
-                Err(format!("none of {reason}"))
-            } else {
-                Ok(())
-            }
-        })
-        .await;
+        until_event(&world, reason).await;
     }
+    world.finish().await;
+}
+
+/// The listing that shows the server under its former name may be old.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_server_with_another_name_is_not_released() {
+    let world = Setup::default().begin("late-renamed").await;
+    let applied = executed_late(&world).await;
+    until_event(&world, "LateServerNotReleased").await;
+    world.sim.fault(Rule::on("/instance/list", Act::Garble));
+    let server = world.only_server(&applied).id;
+    let name = "kept-by-a-user".to_owned();
+    let rename = Console::Rename {
+        server: server.clone(),
+        name,
+    };
+    console(&world, rename);
+    let renamed = world.sim.ledger().last_seq();
+    let calls = |path: &str| {
+        let calls = world.calls_since(renamed).into_iter();
+        let about =
+            |entry: &Entry| entry.path == path && entry.request.to_string().contains(&server);
+        calls.filter(about).count()
+    };
+    eventually(
+        "its name is read before another release",
+        async || match calls("/instance/detail") {
+            0 | 1 => Err(world.ledger_text()),
+            _ => Ok(()),
+        },
+    )
+    .await;
+    assert_eq!(calls("/instance/release"), 0, "{}", world.ledger_text());
     world.finish().await;
 }

@@ -63,9 +63,9 @@ fn server(instance: &Instance, status: &InstanceStatus) -> String {
         return match record.map(|text| PurchaseRecord::parse(text)) {
             Some(Ok(record)) if record.id.is_none() && !record.bought_nothing() => {
                 let attempt = record.attempt;
-                format!("It may have a server: the answer to create {attempt} is not on record.")
+                format!("It may have a server: the record of create {attempt} names none.")
             }
-            _ => "It has no server.".to_owned(),
+            _ => "Status shows no server.".to_owned(),
         };
     };
     let text = |field: &str| status.detail.get(field).and_then(|value| value.as_str());

@@ -48,7 +48,7 @@ pub(super) fn next(
 fn idle(status: &InstanceStatus) -> String {
     let synced = condition(&status.conditions, SYNCED).filter(|synced| synced.status == "False");
     let Some(synced) = synced else {
-        return "Nothing, until the spec, a Secret or the server changes.".to_owned();
+        return "Nothing, until spec, Secret or server change, or a rotation is due.".to_owned();
     };
     let remedy = Reason::of(&synced.reason).map_or(READ_SYNCED, Reason::remedy);
     format!("Nothing now, but an edit would have to wait: {remedy}")
@@ -57,8 +57,8 @@ fn idle(status: &InstanceStatus) -> String {
 /// The known facts of an open operation.
 fn progress(open: &Operation, durations: &Durations, now: Timestamp) -> String {
     let call = match (open.accepted, &open.task_id) {
-        (_, Some(task)) => format!("the service accepted it as task {task}"),
-        (true, None) => "the service accepted it and named no task".to_owned(),
+        (_, Some(task)) => format!("the service accepted its newest call as task {task}"),
+        (true, None) => "the service accepted its newest call without a task".to_owned(),
         (false, None) if open.is_refused() => "the service refused it for now".to_owned(),
         (false, None) => "the service has not accepted it yet, or its answer was lost".to_owned(),
     };

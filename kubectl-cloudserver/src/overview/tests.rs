@@ -131,7 +131,7 @@ fn an_operation_is_described_with_its_task_and_a_finished_one_with_its_time() {
         "Its server is ecs-2.",
         "State: Reconciling (Reinstalling)",
         "Ready has been False for 3 min (Reinstalling): its disk is erased",
-        "The operator follows the reinstall (attempt 2, as the spec asks) until it ends; the service accepted it as task task-7. [#####-----] 50 %",
+        "The operator follows the reinstall (attempt 2, as the spec asks) until it ends; the service accepted its newest call as task task-7. [#####-----] 50 %",
         "2 h ago: create 1: done in 30 s, as the spec asks",
     ] {
         assert!(text.contains(words), "{words:?} is not in\n{text}");
@@ -142,7 +142,7 @@ fn an_operation_is_described_with_its_task_and_a_finished_one_with_its_time() {
 fn a_refusal_is_described_with_its_remedy_and_cannot_control_the_terminal() {
     let text = describe::describe(&refused(), &Durations::default(), now());
     let remedy = Reason::CreateRefused.remedy();
-    assert!(text.contains("It has no server."), "{text}");
+    assert!(text.contains("Status shows no server."), "{text}");
     assert!(text.contains(&format!("Next step\n  {remedy}\n")), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
     let mut announced = refused();
@@ -153,13 +153,13 @@ fn a_refusal_is_described_with_its_remedy_and_cannot_control_the_terminal() {
     annotations.insert(BINDING.to_owned(), record.to_string());
     let text = describe::describe(&announced, &Durations::default(), now());
     assert!(
-        text.contains("It may have a server: the answer to create 3 is not on record"),
+        text.contains("It may have a server: the record of create 3 names none."),
         "{text}"
     );
     let text = describe::describe(&ready(), &Durations::default(), now());
     assert!(text.contains("Its server is ecs-1, called web-abc, STARTED, at 198.18.0.1, with image Debian, package p."), "{text}");
     assert!(
-        text.contains("Nothing, until the spec, a Secret or the server changes."),
+        text.contains("Nothing, until spec, Secret or server change, or a rotation is due."),
         "{text}"
     );
 }

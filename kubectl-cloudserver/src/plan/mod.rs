@@ -42,7 +42,7 @@ Exit status:
   0  nothing changes
   2  something changes: in place, with a restart, or a server is taken over; no disk is erased and nothing is bought
   3  a disk is erased, or a server is bought
-  4  a manifest is refused, or a step waits for a user (a policy, a pause, a missing Secret)
+  4  a manifest is refused, or a step waits (for example: a policy, a pause, a limit, a missing Secret)
   1  the effect could not be determined
 The highest status of all Instances counts, but 1 precedes all others.";
 

@@ -187,14 +187,14 @@ impl Stage {
         (effects, notes)
     }
 
-    /// Adds the remedy for a service that did not answer or rejected the token. A problem of an Account or Secret already names its
-    /// remedy.
+    /// Adds the remedy in case the service did not answer or rejected the token. A problem of an Account or Secret already names
+    /// its remedy.
     fn add_remedy(&self, account: &ObjectKey, why: &mut String) {
         if let AccountState::Usable(session) = self.context.sessions.state_of(account) {
             let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
             let secret = format!("the Secret of Account {}", named(account));
             let remedy = remedy(&session.shared.client, refused.contains(account), &secret);
-            why.push_str(&format!(": {remedy}"));
+            why.push_str(&format!("; if that stays, {remedy}"));
         }
     }
 

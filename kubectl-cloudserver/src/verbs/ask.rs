@@ -62,7 +62,7 @@ fn line(live: &Instance) -> String {
         printable(&id.unwrap_or_default()),
         address.unwrap_or_default(),
         had.as_deref().unwrap_or("an unknown image"),
-        requested_image(live).unwrap_or_default(),
+        printable(requested_image(live).unwrap_or_default()),
     )
 }
 
@@ -72,13 +72,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_question_prints_no_control_sequence_of_the_service() {
+    fn the_question_prints_no_control_sequence_of_the_service_or_the_spec() {
         let live = json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
             "metadata": {"name": "web", "namespace": "team"},
             "spec": {
                 "accountRef": {"name": "default"}, "region": "r", "zone": "z", "package": {"code": "p"},
-                "image": {"id": "i"}, "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}},
+                "image": {"id": "i\u{1b}[1A\rd"}, "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}},
             },
             "status": {"observedGeneration": 1, "id": "ecs-1", "detail": {"imageName": "Debian\u{1b}[2K\r13"}},
         });

@@ -143,7 +143,7 @@ impl Waiting<'_> {
         {
             let namespace = self.namespace;
             return Err(format!(
-                "{why}: have yourself allowed to list and watch Instances in namespace {namespace}"
+                "{why}: renew your credential (401), or have yourself allowed to list and watch Instances in {namespace} (403)"
             ));
         }
         self.interruption = Some(why);

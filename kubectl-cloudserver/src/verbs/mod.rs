@@ -35,7 +35,7 @@ pub(super) const EXIT_STATUS: &str = "\
 Exit status:
   0    done; without --wait: the edit is accepted
   1    the edit could not be made, or the state could not be read
-  2    it failed: the Instance is Stalled, an operation failed, or it is gone
+  2    it failed: the Instance is Stalled, paused or gone, or an operation failed
   3    --timeout elapsed first
   130  Ctrl-C while waiting: the edit stays";
 

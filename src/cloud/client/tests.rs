@@ -244,7 +244,10 @@ async fn an_unresolved_name_counts_as_not_sent() {
         .await
         .unwrap_err();
     assert!(!error.may_have_happened(), "{error:?}");
-    assert!(mentions(&error, "(its name does not resolve)"), "{error}");
+    assert!(
+        mentions(&error, "(the host name does not resolve)"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -46,12 +46,12 @@ pub(super) fn obstacle(cause: &TransportError) -> Cow<'static, str> {
     };
     // A refused address is the source of a "dns error", whose text would hide the real reason.
     if let Some(refused) = beneath(source).find_map(|error| error.downcast_ref::<Refused>()) {
-        return format!("its name resolves to {refused}: no request goes there").into();
+        return format!("the host name resolves to {refused}: no request goes there").into();
     }
     for error in beneath(source) {
         // The type is private to hyper-util, so its text is compared.
         if error.to_string() == "dns error" {
-            return "its name does not resolve".into();
+            return "the host name does not resolve".into();
         }
         // Likewise, reqwest's text for a proxy that does not open the tunnel.
         if error.to_string() == "tunnel error: unsuccessful" {

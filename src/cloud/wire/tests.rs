@@ -142,6 +142,7 @@ fn a_task_ends_only_with_a_final_result() {
     let failed = |reason: Option<&str>| TaskState::Failed {
         reason: reason.map(str::to_owned),
     };
+    let read = |body: &Map<String, Value>| TaskState::read(body, &["t0p-secret"]);
     for (info, state) in [
         (
             json!({"taskStatus": "FINISHED", "processResult": "SUCCESS"}),
@@ -163,6 +164,10 @@ fn a_task_ends_only_with_a_final_result() {
         (
             json!({"processResult": "CANCEL", "errorMessage": 7, "remark": "by hand"}),
             failed(Some("by hand")),
+        ),
+        (
+            json!({"processResult": "FAIL", "errorMessage": " ", "remark": "Bearer t0p-secret"}),
+            failed(Some("Bearer [redacted]")),
         ),
         (json!({"taskStatus": "PROCESSING"}), TaskState::Running),
         (
@@ -187,21 +192,18 @@ fn a_task_ends_only_with_a_final_result() {
             unknown("PARTLY"),
         ),
         (json!({"taskStatus": "QUEUED"}), unknown("QUEUED")),
+        (json!({"taskStatus": "t0p-secret"}), unknown("[redacted]")),
     ] {
         let body = object(&json!({"asyncTaskInfo": info, "httpStatus": 202}));
-        assert_eq!(TaskState::read(&body).unwrap(), state, "{info}");
+        assert_eq!(read(&body).unwrap(), state, "{info}");
         assert_eq!(
             state.is_final(),
             matches!(state, TaskState::Succeeded | TaskState::Failed { .. })
         );
         if info != json!({}) {
-            assert_eq!(
-                TaskState::read(&object(&info)).unwrap(),
-                state,
-                "flat {info}"
-            );
+            assert_eq!(read(&object(&info)).unwrap(), state, "flat {info}");
         }
     }
-    assert!(TaskState::read(&object(&json!({"httpStatus": 202}))).is_none());
-    assert!(TaskState::read(&object(&json!({"asyncTaskInfo": null}))).is_none());
+    assert!(read(&object(&json!({"httpStatus": 202}))).is_none());
+    assert!(read(&object(&json!({"asyncTaskInfo": null}))).is_none());
 }

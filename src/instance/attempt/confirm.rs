@@ -14,8 +14,8 @@ use crate::session::AccountSession;
 use std::time::Duration;
 
 impl Attempt<'_> {
-    /// Checks that nothing on which the call depends has changed on the object since the plan, and that a server to release bears a
-    /// name of ours. The release of a surplus server also needs a read, right now, that shows the recorded server alive.
+    /// Checks that nothing on which the call depends has changed on the object since the plan, and that a server to release shows
+    /// no foreign name. The release of a surplus server also needs a read, right now, that shows the recorded server alive.
     pub(super) async fn confirm(
         &self,
         start: &ServiceCall,
@@ -52,7 +52,7 @@ impl Attempt<'_> {
         )))
     }
 
-    /// Checks that a server bears a name of ours before its release, in a listing from a moment ago or in its detail, because the
+    /// Checks before a release that the server shows no foreign name, in a listing from a moment ago or in its detail, because the
     /// service may have reused its identifier. If the server does not exist at all, the release itself finds out.
     async fn confirm_name(
         &self,
@@ -93,11 +93,15 @@ impl Attempt<'_> {
             || format!("to end in -{}", facts.marker),
             |imported| format!("back to {imported}"),
         );
-        let why = format!(
-            "the record names server {id}, which is called {name} at the service: that is not a name this Instance gives, \
-             so the server is not released; rename it {remedy}, or fix or remove the annotation {BINDING}"
+        let text = format!(
+            "server {id} is called {name} at the service: that is not a name this Instance gives, so it is not released; to have \
+             it released, rename it {remedy}; if the annotation {BINDING} names it by mistake, fix or remove the annotation"
         );
-        Err(Outcome::stalled(Reason::RecordInvalid, why))
+        // A user may have renamed a surplus server to keep it: the next pass shows that.
+        Err(match why {
+            ReleaseReason::Surplus => Outcome::not_done(text),
+            _ => Outcome::stalled(Reason::RecordInvalid, text),
+        })
     }
 
     /// Reads the detail of a server now.

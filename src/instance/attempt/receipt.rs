@@ -201,7 +201,7 @@ impl Attempt<'_> {
             Some(_) if self.may_call().is_err() => "no time or no term is left",
             Some(permit) => match session.shared.client.release(permit, id).await {
                 Ok(_) => return lock(self.memory).found_gone(id.clone(), Gone::Released),
-                // A log never quotes the service: it may reach more readers than status.
+                // Not the error, which may quote the service: a log may reach more readers.
                 Err(error) => error.category(),
             },
         };

@@ -20,7 +20,7 @@ pub(super) fn refused(error: &Error, verb: Verb, observed: &Observation) -> Outc
             "Account {account}: {error}: resolve this with the service; the operator retries automatically"
         ),
         Reason::CreateRefused | Reason::OperationRefused => {
-            format!("{error}: {}", remedy(error, observed))
+            format!("{error}: {}", remedy(error, verb, observed))
         }
         _ => error.to_string(),
     };
@@ -31,11 +31,11 @@ pub(super) fn refused(error: &Error, verb: Verb, observed: &Observation) -> Outc
     }
 }
 
-/// The remedy: the field of the spec that the service's error code refers to, with its value; a general one if it names none.
-fn remedy(error: &Error, observed: &Observation) -> String {
+/// The remedy: the field of the refused request that the service's error code refers to, with its value; a general one if it names
+/// none. A change of another field helps nothing, and of the image it would cost the disk.
+fn remedy(error: &Error, verb: Verb, observed: &Observation) -> String {
     let code = error.code().unwrap_or_default().to_ascii_lowercase();
-    let spec = &observed.facts.spec;
-    let secret = observed.facts.login_secret();
+    let (spec, secret) = (&observed.facts.spec, observed.facts.login_secret());
     // Name the field that the user wrote: the selector's, if the identifier was looked up.
     let named = |reference: Reference| {
         let meaning = references::meaning(observed, reference)?;
@@ -49,21 +49,24 @@ fn remedy(error: &Error, observed: &Observation) -> String {
         None => Some(("spec.firewall", "it is left out".to_owned())),
         Some(_) => named(Reference::Firewall),
     };
+    let password = secret.map(|secret| ("the password in Secret", secret.name));
     let fields = [
+        ("password", password),
         ("image", named(Reference::Image)),
+        ("sshkey", named(Reference::SshKey)),
         ("package", named(Reference::Package)),
         ("firewall", firewall),
-        ("sshkey", named(Reference::SshKey)),
-        (
-            "password",
-            secret.map(|secret| ("the password in Secret", secret.name)),
-        ),
         ("zone", Some(("spec.zone", spec.zone.clone()))),
         ("region", Some(("spec.region", spec.region.clone()))),
     ];
-    let named = fields
-        .into_iter()
-        .find_map(|(word, field)| field.filter(|_| code.contains(word)));
+    let sent = match verb {
+        Verb::Create => fields.len(),
+        Verb::Reinstall => 3,
+        Verb::ModifyPassword => 1,
+        Verb::Start | Verb::Stop | Verb::Restart | Verb::Release => 0,
+    };
+    let mut named = fields.into_iter().take(sent);
+    let named = named.find_map(|(word, field)| field.filter(|_| code.contains(word)));
     let was_stopped = observed
         .open()
         .is_some_and(|open| open.stage == Some(Stage::Erasing));

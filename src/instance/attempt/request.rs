@@ -15,11 +15,8 @@ pub(super) enum ServiceRequest {
     Reinstall(ReinstallRequest),
     ModifyPassword(PasswordRequest),
     Start(ServerId),
-    Stop {
-        id: ServerId,
-        /// Cut the power instead of asking the operating system.
-        force: bool,
-    },
+    /// `true`: cut the power instead of asking the operating system.
+    Stop(ServerId, bool),
     Restart(ServerId),
     Release(ServerId),
 }
@@ -40,7 +37,7 @@ impl ServiceRequest {
                 (&it.server, Some(client.modify_password(permit, it).await?))
             }
             Self::Start(id) => (id, client.start(permit, id).await?),
-            Self::Stop { id, force } => (id, client.stop(permit, id, *force).await?),
+            Self::Stop(id, force) => (id, client.stop(permit, id, *force).await?),
             Self::Restart(id) => (id, client.restart(permit, id).await?),
             Self::Release(id) => (id, client.release(permit, id).await?),
         };
@@ -89,10 +86,7 @@ impl Attempt<'_> {
                 ServerLogin::Key { .. } => return Err(Outcome::Stale),
             },
             Verb::Start => ServiceRequest::Start(server),
-            Verb::Stop => ServiceRequest::Stop {
-                id: server,
-                force: operation.power_cut,
-            },
+            Verb::Stop => ServiceRequest::Stop(server, operation.power_cut),
             Verb::Restart => ServiceRequest::Restart(server),
             Verb::Create | Verb::Release => return Err(Outcome::Stale),
         })

@@ -54,7 +54,7 @@ pub enum Intent {
     Operation(Box<Operation>),
 }
 
-/// The outcome of the one call of an attempt.
+/// The outcome of the newest call of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallState {
     /// Nothing is in flight: this process wrote the intent and sent nothing, or status shows that the service refused the call,

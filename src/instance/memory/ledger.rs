@@ -205,8 +205,8 @@ impl Memory {
         }
     }
 
-    /// When this process made a purchase after the recorded one whose call may have taken effect. There can be one if the record
-    /// was replaced by an older one.
+    /// Since when the outcome of a purchase after the recorded one is unknown. There can be such a purchase if the record was
+    /// replaced by an older one.
     pub fn in_doubt_since(&self, record: &PurchaseRecord) -> Option<Instant> {
         let call = self.purchase_call()?;
         let is_later = call.number > record.attempt && call.state == CallState::Unknown;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// The last read of the server's detail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// When the detail was last requested. None if it never was, or not since something happened that may have changed it.
+    /// When the detail was last requested. None if it never was, or must be read again.
     pub at: Option<Instant>,
     /// The request brought no answer, or an error.
     pub is_unreadable: bool,

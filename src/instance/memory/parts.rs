@@ -25,7 +25,7 @@ pub struct Origin {
 /// that the process knows already is `InThisTerm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Birth {
-    /// It appeared in this term, and this process has written no intent for it: no process can have bought anything for it.
+    /// It appeared in this term, and this process has made no call for it: no process can have bought anything for it.
     InThisTerm,
     /// It was there before, and nothing shows that an intent was ever written.
     Earlier,

@@ -1,7 +1,7 @@
 //! Which read of task or detail is due, and when the next one will be: pure rules over an observation.
 //!
-//! The detail is read again after a pause that depends on the situation (the table below), and at once if the listing shows
-//! something new. A failed read is repeated after the pause for failed reads, regardless of the listing.
+//! The detail is read again after a pause that depends on the situation (the table below), or at once if the listing shows news;
+//! while a task is followed, usually not before its end. A failed read is repeated after its own pause, regardless of the listing.
 //!
 //! | Situation | Pause |
 //! |---|---|
@@ -31,10 +31,8 @@ use tokio::time::Instant;
 /// The read that is due now. The task comes first, since its end makes a read of the detail due.
 pub(super) fn due(observed: &Observation) -> Option<NeededRead> {
     let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= observed.now);
-    match is_due(task_at(observed)) {
-        true => Some(NeededRead::Task),
-        false => is_due(detail_at(observed)).then_some(NeededRead::Detail),
-    }
+    let task = is_due(task_at(observed)).then_some(NeededRead::Task);
+    task.or_else(|| is_due(detail_at(observed)).then_some(NeededRead::Detail))
 }
 
 /// When the next read is due.

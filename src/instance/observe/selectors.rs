@@ -90,7 +90,7 @@ fn refused_at(observed: &Observation) -> Option<Instant> {
     matches!(attempt.state, CallState::Refused { .. }).then_some(attempt.since)
 }
 
-/// The images or keys that the server has: as shown, as last applied, and as last requested.
+/// The images or keys that the server has: as shown, as last applied, and as bought.
 fn current(observed: &Observation, reference: Reference) -> Vec<String> {
     let facts = &observed.facts;
     let shown = text(observed.fields(), "imageResourceUUID").map(ToOwned::to_owned);

@@ -44,7 +44,7 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
         return Ok(wait_for_listings(observed, since, 1));
     }
     match evidence::proof(observed, None, settled) {
-        // Status names a server that no listing shows. A missing server is not proven gone, so nothing is bought in its place.
+        // Status names a server that is not listed by name. A missing server is not proven gone, so nothing is bought in its place.
         Proof::Absent | Proof::AbsentInUnverifiedAccount if status.id.is_some() => {
             Ok(missing(observed))
         }
@@ -199,11 +199,11 @@ fn unsettled(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
         .with_operation(observed.facts.purchase().map(of_purchase))
 }
 
-/// A server existed, no record names it, and no listing shows it.
+/// A server existed, no record names it, and no listing shows its name.
 fn missing(observed: &Observation) -> Plan {
     let id = observed.facts.status.id.as_deref().unwrap_or_default();
     let message = format!(
-        "no listing shows server {id}, and no record names it; nothing is bought in its place: {}",
+        "no listing shows server {id} with its name, and it is on no record: if it was renamed, rename it back, or {}",
         words::another(&observed.facts.spec)
     );
     let readiness = Readiness::stalled(Reason::ServerMissing, message);

@@ -55,7 +55,7 @@ pub(super) fn applied(observed: &Observation, record: &PurchaseRecord) -> Applie
 /// The result of a purchase, from its record. If status was lost, later operations may have changed the server. Then the values in
 /// the spec count as applied, with two exceptions that are visible or harmless (decision 29): the bought image, if the server
 /// still shows it, and the password, which is set again unless it is the one of the purchase. A restored object may have any older
-/// spec, which counts except for a generated password.
+/// spec, which counts except for a generated or unknown password.
 pub(super) fn by_purchase(observed: &Observation, record: &PurchaseRecord) -> Applied {
     let facts = &observed.facts;
     if is_in_flight(observed, record) {

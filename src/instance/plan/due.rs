@@ -184,7 +184,7 @@ impl<'a> Comparison<'a> {
                 let (reason, remedy) = match policy {
                     ReinstallPolicy::Never => (
                         Reason::ReinstallForbidden,
-                        "set spec.reinstallPolicy to OnRequest or Automatic".to_owned(),
+                        "use spec.reinstallPolicy OnRequest (asks first) or Automatic".to_owned(),
                     ),
                     ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest => (
                         Reason::ReinstallNeedsApproval,

@@ -105,7 +105,7 @@ fn not_found(observed: &Observation, import: &Import, other: Option<&ServerId>) 
     let rows = listed.map(|(_, row)| row);
     let free = candidates(rows.filter(|row| row.marker.is_none() && Some(&row.id) != other));
     let there = match free.is_empty() {
-        true => "it lists none there without a marker in its name".to_owned(),
+        true => "it lists no other there without a marker in its name".to_owned(),
         false => format!("without a marker in the name, it lists {free}"),
     };
     let message = format!(
@@ -239,8 +239,8 @@ pub(super) fn recorded_elsewhere(observed: &OnRecord<'_>) -> Option<Plan> {
 fn conflict(owner: &ObjectKey, id: &ServerId) -> Box<Plan> {
     let (namespace, name) = (&owner.namespace, &owner.name);
     let message = format!(
-        "server {id} belongs to Instance {namespace}/{name}: import another one, or delete this Instance; this Instance \
-         changes nothing at that server and does not release it"
+        "server {id} belongs to Instance {namespace}/{name}: delete this Instance, which changes nothing at that server and does \
+         not release it; to import another one, apply it again with another spec.import"
     );
     wrong(Reason::ImportConflict, message)
 }

@@ -66,8 +66,8 @@ fn when_idle(server: &Comparison<'_>) -> Readiness {
         && shown != image
     {
         let message = format!(
-            "the server has image {shown}, and the spec has {image}; nothing is erased because of that: set \
-             spec.image.id to {shown} to accept it; a new spec.reinstall.token brings back the image of the spec"
+            "the server has image {shown}, the spec has {image}; nothing is erased because of that: set spec.image.id to {shown} \
+             to accept it (if a failed reinstall left it, that erases the disk); a new spec.reinstall.token erases it for {image}"
         );
         return Readiness::drifted(Reason::ImageDiffers, message);
     }

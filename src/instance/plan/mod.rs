@@ -98,7 +98,7 @@ fn decide(observed: &Observation) -> OrPlan<Plan> {
 }
 
 /// There is no usable Account. If status describes the server for the current spec and no operation is open or due, status stays as
-/// it is, and only the Account reports the problem.
+/// it is, and only the Account and the condition Synced report the problem.
 fn without_account(observed: &Observation) -> Plan {
     let (name, namespace) = (&observed.account_key.name, &observed.facts.key.namespace);
     let (reason, message) = match &observed.account {

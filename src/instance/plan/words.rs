@@ -26,8 +26,8 @@ pub(super) fn another(spec: &InstanceSpec) -> String {
 /// The readiness if a protected Instance is being deleted.
 pub(in crate::instance) fn protected() -> Readiness {
     let message = "this Instance was deleted while spec.deletionProtection is true, so nothing is released: set \
-                   spec.deletionProtection to false to have its server released; to keep the server, set \
-                   spec.deletionPolicy to Retain before that";
+                   spec.deletionProtection to false to let the deletion go on; it deletes a generated password, and releases the \
+                   server unless spec.deletionPolicy is Retain or spec.managementPolicy is Observe";
     Readiness::stalled(Reason::DeletionProtected, message)
 }
 

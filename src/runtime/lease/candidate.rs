@@ -1,6 +1,6 @@
 //! A process that waits for the Lease of its shard.
 //!
-//! It lists the Leases of the operator's namespace at least twice per retry period. It takes the Lease of its shard once that is
+//! It lists the Leases of the operator's namespace about twice per retry period. It takes the Lease of its shard once that is
 //! free, unless a process holds a Lease of another number of shards: such a process may act on the same namespaces.
 
 use super::observed::Observed;
@@ -50,7 +50,7 @@ impl Candidate {
                 Err(error) => {
                     tracing::warn!(
                         error = chain(&error),
-                        "the Leases could not be read or written: the Role in deploy/operator/leader-election.yaml grants the rights"
+                        "the Leases could not be read or written; deploy/operator/leader-election.yaml shows the necessary rights"
                     );
                     self.logged.clear();
                     self.leases.settings.retry_period

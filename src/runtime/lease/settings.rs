@@ -3,7 +3,7 @@
 use crate::runtime::Shard;
 use std::time::Duration;
 
-/// The renew deadline must be longer than this number of retry periods, so that there is time for another try. client-go has the
+/// The renew deadline must be longer than this number of retry periods, so that there is time for a renewal. client-go has the
 /// same factor.
 const RETRY_PERIODS_MIN: f64 = 1.2;
 
@@ -42,7 +42,7 @@ impl LeaseSettings {
         } else if self.renew_deadline <= self.retry_period.mul_f64(RETRY_PERIODS_MIN) {
             Err(
                 "--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period: there must be time for \
-                 another try",
+                 a renewal",
             )
         } else if self.lease_duration <= self.renew_deadline {
             Err(
@@ -54,7 +54,7 @@ impl LeaseSettings {
         }
     }
 
-    /// Deadline of one request: after a request that hangs, there is time to begin another one before the term is over.
+    /// Deadline of one request: with the default times, another one can begin after one that hangs, before the term is over.
     pub fn request_deadline(&self) -> Duration {
         self.renew_deadline / 2
     }

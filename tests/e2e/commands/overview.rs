@@ -57,7 +57,7 @@ async fn status_and_describe_show_ready_running_and_waiting_instances() {
         &format!(", at {address}, "),
         "State: Ready\n",
         "create 1: done in ",
-        "The operator follows the create (attempt 1, as the spec asks) until it ends; the service accepted it as task ",
+        "The operator follows the create (attempt 1, as the spec asks) until it ends; the service accepted its newest call as task ",
     ] {
         assert!(
             output.out.contains(words),

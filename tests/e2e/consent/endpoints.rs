@@ -192,10 +192,9 @@ async fn a_proxy_that_the_operator_does_not_allow_is_refused_with_the_flag_that_
         world.kubectl_apply(&account).await.unwrap();
         let message = until_reported(&world, name, "Stalled", reason).await;
         let line = format!(
-            "fix spec.proxy.url, or have the administrator of the operator add '--allowed-endpoint={by}"
+            "fix spec.proxy.url, or have the operator's administrator add '--allowed-endpoint={by}"
         );
-        let shown = message.trim_end_matches('\'').trim_end_matches('/');
-        assert!(shown.ends_with(&line), "{message}");
+        assert!(message.contains(&line), "{message}");
     }
     assert_no_calls(&proxy).await;
     assert!(world.calls_since(0).is_empty(), "{}", world.ledger_text());

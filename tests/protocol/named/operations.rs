@@ -157,6 +157,8 @@ schedules! {
         one().spec(recreates(1)).at(4_000, LimitToken(true)).at(196_000, Kill(0)).at(200_000, LimitToken(false));
     recreate_nothing_after_an_edit_while_the_token_is_limited_to_another_region => "bought 1, left 1; web-1 Available":
         one().spec(recreates(1)).at(4_000, LimitToken(true)).at(190_000, EditPower(1)).at(195_000, EditPower(1)).at(200_000, LimitToken(false));
+    recreate_nothing_and_deleted_right_after_the_limit_of_the_token_is_lifted => "bought 1, left 0; web-1 gone":
+        one().spec(recreates(1)).at(4_000, LimitToken(true)).at(200_000, LimitToken(false)).at(200_010, Delete(1)).at(210_000, Kill(0));
     recreate_is_no_matter_of_a_first_server_that_a_limited_token_may_not_buy => "bought 1, left 1; web-1 Available":
         one().spec(recreates(1)).at(100, LimitToken(true)).at(100_000, LimitToken(false));
     recreate_no_more_while_it_is_sold_out => "bought 1, left 0; web-1 ServerMissing":

@@ -100,7 +100,7 @@ fn a_history_entry_has_the_cause_the_generation_and_the_secret() {
     assert!(!entry.power_cut);
     let summary = super::super::cause::summary(&password);
     for word in [
-        "rotated",
+        "replaced",
         "generation 4",
         "Secret login at resourceVersion 7",
     ] {
