@@ -105,7 +105,7 @@ async fn manifests(args: &ImportArgs) -> Result<(String, u8), String> {
         }
     };
     if servers.is_empty() {
-        progress.note("nothing to import: all servers in the zones that were read have one");
+        progress.note("nothing to import: each server in the zones read has an Instance");
     }
     let (mut all, mut names, mut doubts) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (number, id) in servers.iter().enumerate() {

@@ -77,7 +77,7 @@ impl Cluster {
             KubeError::Refused { status, .. } if status.code == 403 => {
                 "have yourself allowed to do that in this cluster"
             }
-            KubeError::Refused { .. } => "try again; after a 404, check that it and its CRD exist",
+            KubeError::Refused { .. } => "check that it exists, or try again",
             KubeError::Malformed { .. } => "fix that name",
             KubeError::Timeout { .. }
             | KubeError::NotActive { .. }

@@ -30,8 +30,8 @@ pub(super) async fn release_all(
         }
         // The listing may be old: by now the server may have another name, or another server this identifier.
         let read = timeout(ADMISSION, client.detail(CallPriority::Urgent, &id)).await;
-        let bears = |name: &str| Marker::in_name(name).as_ref() == Some(&marker);
-        if !matches!(read, Ok(Ok(detail)) if detail.name().is_none_or(bears)) {
+        let is_other = |name: &str| Marker::in_name(name).as_ref() != Some(&marker);
+        if matches!(&read, Ok(Ok(detail)) if detail.name().is_some_and(is_other)) {
             continue;
         }
         let permit = client.permit(CallPriority::Urgent);

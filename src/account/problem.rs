@@ -102,15 +102,15 @@ fn put_token(account: &Account) -> String {
 }
 
 /// The remedy for an endpoint or proxy that is not allowed, or for an internal address, which only a pattern with exactly that
-/// host allows. Users paste the flag into a shell or a manifest: single quotes protect it in both. An address with a quotation
-/// mark gets no flag, nor one that would allow more than itself.
+/// host allows. Users paste the flag into a shell or a manifest: single quotes protect it in both. An address gets no flag if it
+/// would allow more than itself, or if a manifest expands it.
 fn allow(spec: &AccountSpec, target: Target) -> String {
     let (field, address) = match (target, &spec.proxy) {
         (Target::Proxy, Some(proxy)) => ("spec.proxy.url", &proxy.url),
         (Target::Proxy, None) | (Target::Endpoint, _) => ("spec.endpoint", &spec.endpoint),
     };
     match address.trim().parse::<EndpointPattern>() {
-        Ok(pattern) if !address.contains([',', '*']) => format!(
+        Ok(pattern) if !address.contains([',', '*', '$']) => format!(
             "fix {field}, or have the operator's administrator add '--allowed-endpoint={pattern}', and one for each other endpoint in use"
         ),
         _ => format!("fix {field}"),
@@ -126,9 +126,10 @@ mod tests {
     fn the_flag_in_a_remedy_allows_the_endpoint_and_nothing_else() {
         for (endpoint, remedy) in [
             (
-                "https://cloud.example/$(id)",
-                "fix spec.endpoint, or have the operator's administrator add '--allowed-endpoint=https://cloud.example/$(id)', and one for each other endpoint in use",
+                "https://cloud.example/a;b",
+                "fix spec.endpoint, or have the operator's administrator add '--allowed-endpoint=https://cloud.example/a;b', and one for each other endpoint in use",
             ),
+            ("https://cloud.example/$(id)", "fix spec.endpoint"),
             (
                 "https://cloud.example/a,http://10.0.0.1",
                 "fix spec.endpoint",

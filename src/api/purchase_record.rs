@@ -125,7 +125,7 @@ impl PurchaseRecord {
     /// The text is not JSON of this shape, its marker does not belong to its uid, or a number in it is so large that it must
     /// have been edited.
     pub fn parse(text: &str) -> Result<Self, BindingError> {
-        let remedy = "restore it, or remove it unless the Instance is being deleted";
+        let remedy = "restore it, or remove it (a deletion then leaves a renamed server)";
         let record: Self = serde_json::from_str(text)
             .map_err(|error| BindingError(format!("cannot be read ({error}): {remedy}")))?;
         if record.marker != Marker::of_uid(&record.uid) {

@@ -103,7 +103,9 @@ fn apply_ends(next: &mut InstanceStatus, changes: &StatusChanges, readiness: Opt
     }
     if let Some(retry) = &changes.retry {
         // A reinstall that did not touch the disk leaves open whether an earlier one did.
-        let did_nothing = matches!(retry.reason, EndReason::Refused | EndReason::AnswerLost);
+        let end = changes.operation.as_ref();
+        let did_nothing = matches!(retry.reason, EndReason::Refused | EndReason::AnswerLost)
+            || end.is_some_and(|end| end.stage == Some(Stage::Stopping));
         next.retries.retain(|known| {
             known.verb != retry.verb || did_nothing && known.reason == EndReason::OutcomeUnknown
         });

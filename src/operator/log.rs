@@ -151,11 +151,10 @@ fn cut(line: &[u8]) -> Cow<'_, [u8]> {
         return line.into();
     }
     if let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(line) {
-        for text in fields.values_mut().filter_map(|field| match field {
-            Value::String(text) => Some(text),
-            _ => None,
-        }) {
-            if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
+        for field in fields.values_mut() {
+            if let Value::String(text) = field
+                && let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT)
+            {
                 text.truncate(end);
                 text.push('…');
             }

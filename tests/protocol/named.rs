@@ -183,6 +183,8 @@ schedules! {
         undecided().on(Reinstall, 2, Act::Status(400));
     q5f_the_same_image_again_and_the_answer_lost_then_the_call_for_another_image_too => "bought 1, left 1, erased 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1; web-1 Available":
         undecided().on(Reinstall, 2, LoseRequest);
+    q5f_the_same_image_again_and_the_answer_lost_then_the_stop_for_another_image_fails => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().settle(3).reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Reinstall, 2, LoseAnswer).at(60_000, TasksFail(true)).at(60_500, EditImage(1)).at(200_000, EditImage(1)).at(201_000, TasksFail(false));
     q5f_the_same_image_again_and_a_crash_after_the_call => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, CrashAfter);
     s1_stopped_for_the_same_image_and_the_answer_lost => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":

@@ -92,10 +92,8 @@ impl Client {
         let call = self.read(priority, list.call(), &query).await;
         let (mut rows, mut unreadable) = (Vec::new(), 0);
         let mut take = |text: &[u8]| {
-            let row = match fields(text)? {
-                Some(row) => read(row, text.len())?,
-                None => None,
-            };
+            let row = fields(text)?.map(|row| read(row, text.len()));
+            let row = row.transpose()?.flatten();
             unreadable += usize::from(row.is_none());
             rows.extend(row);
             Ok(())

@@ -1,8 +1,8 @@
 //! The object is being deleted: release the recorded server, then every server with the marker, then prove that none is left,
 //! then remove the finalizer (rule 8). Or keep the server, if the spec requires that.
 
-use crate::api::DeletionPolicy;
 use crate::api::conditions::{Readiness, Reason};
+use crate::api::{DeletionPolicy, PurchaseRecord};
 use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
@@ -10,9 +10,8 @@ use crate::instance::memory::call::{CallState, Gone, Release, ReleaseCall};
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::evidence::{Proof, plan_while_breaker_open};
 use crate::instance::plan::observed::InSession;
-use crate::instance::plan::recreate::needs_proof_again;
 use crate::instance::plan::step::{OrPlan, Plan, ReleaseReason, Step, first};
-use crate::instance::plan::{adopt, evidence, policy, words};
+use crate::instance::plan::{adopt, evidence, policy, recreate, words};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 use std::time::Duration;
@@ -43,8 +42,10 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     if !observed.facts.deleting {
         return None;
     }
-    let bought_nothing =
-        |record: &_| observed.memory.nothing_bought(record) && !needs_proof_again(observed, record);
+    let bought_nothing = |record: &_| {
+        observed.memory.nothing_bought(record)
+            && (is_kept(observed) || !recreate::needs_proof_again(observed, record))
+    };
     if observed.facts.purchase().is_some_and(bought_nothing) && observed.release_target().is_none()
     {
         // This process knows the outcome of each call, so there is no server to look for.
@@ -182,10 +183,10 @@ fn finish(observed: &Observation) -> Plan {
     }
 }
 
-/// Whether the record shows that the service refused every create, and the proof of absence before it holds.
+/// Whether the record shows that the service refused every create.
 fn bought_nothing(observed: &Observation) -> bool {
     let record = observed.facts.purchase();
-    record.is_some_and(|record| record.bought_nothing() && !needs_proof_again(observed, record))
+    record.is_some_and(PurchaseRecord::bought_nothing)
 }
 
 /// Waits for the proof by listings that begin after `since`.
