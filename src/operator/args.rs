@@ -1,8 +1,7 @@
 //! The flags of `run`.
 
-use super::elect::ElectArgs;
+use super::elect::{ElectArgs, namespace};
 use super::metrics::MetricsArgs;
-use crate::api::valid;
 use crate::cloud::EndpointPattern;
 use clap::{ArgAction, Args};
 use std::net::SocketAddr;
@@ -74,15 +73,6 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     pub(super) elect: ElectArgs,
-}
-
-/// The name of a namespace, or nothing.
-pub(super) fn namespace(text: &str) -> Result<String, valid::NoName> {
-    let name = text.trim();
-    match name.is_empty() {
-        true => Ok(String::new()),
-        false => valid::namespace(name).map(|()| name.to_owned()),
-    }
 }
 
 #[cfg(test)]

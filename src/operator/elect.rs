@@ -1,6 +1,6 @@
 //! The flags of leader election, named as kube-scheduler names them.
 
-use super::args::namespace;
+use crate::api::valid;
 use crate::program::duration;
 use crate::runtime::Shard;
 use crate::runtime::lease::LeaseSettings;
@@ -101,6 +101,15 @@ fn shard(count: u16, pod: Option<&str>) -> Result<Shard, String> {
         )
     })?;
     Ok(Shard::of_ordinal(ordinal, count))
+}
+
+/// The name of a namespace, or nothing.
+pub(super) fn namespace(text: &str) -> Result<String, valid::NoName> {
+    let name = text.trim();
+    match name.is_empty() {
+        true => Ok(String::new()),
+        false => valid::namespace(name).map(|()| name.to_owned()),
+    }
 }
 
 /// The namespace that a flag names, or the Pod's own, if it is in one.
