@@ -1,5 +1,5 @@
 //! Releases late servers. A late server bears the marker of a tombstone: either its create took effect after the Instance was
-//! gone, or the operator bought it, found the Instance gone, and could not release it. No other code releases it then.
+//! gone, or the operator bought it, found the Instance gone, and could not release it. No other code releases such a server.
 
 use super::context::AccountContext;
 use super::times::{LATE_RELEASE_BUSY_RETRY, LATE_RELEASE_RETRY, RELEASE_CALL};
@@ -28,9 +28,10 @@ pub(super) async fn release_all(
         if not_before.is_some_and(|at| Instant::now() < at) || is_owned(&id, &marker) {
             continue;
         }
-        // The listing may be old: by now the server may have another name, or another server this identifier.
+        // The listing may be old: by now the server may have another name, or this identifier may belong to another server.
         let read = timeout(ADMISSION, client.detail(CallPriority::Urgent, &id)).await;
         let is_other = |name: &str| Marker::in_name(name).as_ref() != Some(&marker);
+        // If the detail cannot be read, the listing counts, so that an endpoint that fails does not keep a server billed.
         if matches!(&read, Ok(Ok(detail)) if detail.name().is_some_and(is_other)) {
             continue;
         }

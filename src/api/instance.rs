@@ -290,8 +290,8 @@ pub struct InstanceStatus {
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
 
-    /// The image of a failed reinstall that no successful reinstall has followed. If the server shows this image, it does not
-    /// count as installed.
+    /// The image of a failed reinstall that no successful reinstall has followed. An edit to this image requests a
+    /// reinstall, even if the server shows it.
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
 

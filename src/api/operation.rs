@@ -93,7 +93,7 @@ pub struct OperationEnd {
 pub struct Retry {
     /// The operation.
     pub verb: Verb,
-    /// Generation of the spec that requested it.
+    /// Generation of the spec when it ended. An edit after that ends the pause.
     #[serde(default)]
     pub generation: i64,
     /// The state that it would have given the server.

@@ -67,7 +67,7 @@ reasons! {
         "Narrow spec.import, or set spec.import.id to one of the servers in the message.";
     ImportConflict:
         "The server that spec.import describes belongs to another Instance. The operator does nothing to it, and does not release it with this Instance.",
-        "Import another server (refused while status.id is set); or delete the Instance in the message and keep its server; or delete this Instance.";
+        "Import another server (refused while status.id is set); or set spec.deletionPolicy of the Instance in the message to Retain, and then delete that Instance; or delete this Instance.";
     ImportDiffers:
         "The server that spec.import describes differs from the spec, or has no name. The operator does not import it.",
         "Change the spec to the values in the message, or give the server a name at the service.";
@@ -97,7 +97,7 @@ reasons! {
         "Fix the problem in the message, in the spec or at the service. The operator retries when the spec changes, otherwise slowly.";
     OutcomeUnknown:
         "The outcome of an operation is unknown, and nothing at the service shows it; a retry might execute it twice.",
-        "Look at the server. To request the operation again, set a new spec.reinstall.token. To drop the request, revert spec.image, spec.login or the token.";
+        "Look at the server. To request the operation again, set a new spec.reinstall.token. To drop the request, revert spec.image, spec.login or the token; if that was done while the operation ran, edit any field.";
     WaitingForService:
         "The spec was changed, and the operator must read the service before it acts; the service has not answered yet.",
         "Wait; the operator continues automatically. If it stays, read the message and check the Account.";
@@ -120,8 +120,8 @@ reasons! {
         "The service no longer knows the server of the Instance. The operator buys another one only if spec.onExternalDeletion is Recreate, and once the server is proven gone.",
         "To get a new server, set spec.onExternalDeletion to Recreate (without effect if no record names the server); or delete the Instance and apply it again, without spec.import.";
     ServerReadFailed:
-        "The server is recorded, but the operator has not been able to read its detail yet. In the condition Synced: for five minutes neither its detail nor a listing of its zone has shown whether it exists.",
-        "Wait. If it stays, read the message and check the Account.";
+        "The server is recorded, but the operator has not been able to read its detail yet; or the service does not know it, and nothing shows that the token belongs to the account that bought it. In the condition Synced: for five minutes neither its detail nor a listing of its zone has shown whether it exists.",
+        "Wait. If the token was replaced, follow the message. If it stays, check the Account.";
     ImageDiffers:
         "The server has another image than the spec, usually because it was changed at the service. The operator erases nothing because of that.",
         "To accept the image, set spec.image.id to it; if a failed reinstall left it, that reinstalls the server. To reinstall the server, set a new spec.reinstall.token or another image.";
@@ -129,8 +129,8 @@ reasons! {
         "The spec was edited between the purchase and the first status: package, firewall, zone or Account are not those that were bought. While the Instance has this reason, these fields can be edited.",
         "Revert the spec. For another server, add an Instance with another name.";
     PowerStateDiffers:
-        "The server has been in a state that the operator does not know for 15 minutes.",
-        "Look at the server at the service. Or set spec.powerState to Unmanaged; if it is, a reinstall left the server off, and Stopped keeps it off.";
+        "The server shows no power state, or for 15 minutes it has shown one that the operator does not know.",
+        "Look at the server at the service. Or set spec.powerState to Unmanaged. If it is Unmanaged already, a reinstall left the server off: set Stopped to keep it off.";
     NameDiffers:
         "The server was renamed at the service. If its name no longer ends in the Instance's marker, the operator does nothing to it.",
         "Restore the name in the message.";
@@ -160,7 +160,7 @@ reasons! {
         "Wait; the operator continues automatically. If it lasts, raise spec.requests of the Account as far as the service allows, or check the service.";
     AccountPending:
         "The operator has not checked the Account yet: its service has not answered the first request.",
-        "Wait. Within half a minute the Account reports whether it can be used.";
+        "Wait. Within a minute the Account reports whether it can be used.";
     AccountNotFound:
         "The Account of the Instance does not exist in its namespace.",
         "Create the Account. While no server can have been bought, you can also change spec.accountRef.";
@@ -175,15 +175,15 @@ reasons! {
         "Fix spec.endpoint or spec.proxy of the Account, or have a user who may write the Secret fix its annotation cloudserver.dev/endpoint. The operator then continues automatically.";
     TokenInvalid:
         "The token in the Account's Secret contains characters that an HTTP header cannot carry.",
-        "Put the token into the Secret without line feeds or control characters.";
+        "Put the token into the Secret as plain ASCII text, without line feeds or control characters.";
     TokenRefused:
         "The service refuses the Account's token.",
         "Put a valid token into the Secret. The operator reads it again when it changes.";
     AccountNotNormal:
-        "The service refuses operations because the status of the account is not normal. The Account is not Ready until the service accepts such an operation, or for ten minutes after the last refusal; everything else continues, unless the service refuses reads as well.",
+        "The service refuses operations because the status of the account is not normal. The Account is not Ready until the service accepts such an operation, at most for ten minutes after the last refusal; everything else continues, unless the service refuses reads as well.",
         "Settle the account's status at the service (payment, verification). The operator retries.";
     RateLimited:
-        "The service is rate limiting requests (429). Requests wait for the time that the service names, ten minutes at most, or for a second to a minute if it names none; then they continue at a lower rate. An Account reports this if no listing has succeeded for two and a half minutes, or none ever did, until a request is answered.",
+        "The service is rate limiting requests (429). Requests wait for the time that the service names, ten minutes at most, or for a second to a minute if it names none; then they continue at a lower rate. An Account reports this if no listing has succeeded for two and a half minutes, or none ever did, until a request succeeds.",
         "Nothing to do. If it happens often, lower spec.requests of the Account.";
     EndpointInvalid:
         "The Account's endpoint, its proxy or one of its paths cannot be used.",
@@ -217,7 +217,7 @@ reasons! {
         "Check spec.endpoint, the network and the service. The operator retries at least every 20 s.";
     LoginSecretNotFound:
         "The Secret with the login password, or its key, does not exist.",
-        "Create the Secret with the key in spec.login.passwordSecretRef.";
+        "Create the Secret that spec.login.passwordSecretRef names, with that key. With spec.login.generate: put the password back under the key in the message, and do not delete the Secret, which may hold the only copy of the password in force.";
     SecretReadFailed:
         "The operator could not read a Secret.",
         "Allow the operator's ServiceAccount to get Secrets in this namespace. The operator retries.";
@@ -228,20 +228,20 @@ reasons! {
         "A Secret with the name that the operator needs exists and does not belong to this Instance. The operator neither uses nor changes it.",
         "Name another Secret in the spec, or use this one in spec.login.passwordSecretRef. If it was created for this Instance and restored from a backup without its labels, run the command in the message, which hands it over and keeps its password. Do not delete it until you know that no server uses its password.";
     SecretNotWritable:
-        "The apiserver rejects a Secret that the operator writes, because of a quota, an admission policy or webhook, or a missing right, and the message quotes it. Or the operator creates no Secrets because its rights are excessive.",
+        "The apiserver rejects a Secret that the operator writes, because of a quota, an admission policy or webhook, or a missing right; the message quotes the apiserver. Or the operator creates no Secrets because its rights are excessive.",
         "Quota: raise the ResourceQuota, or delete Secrets that are not needed. Policy or webhook: make it admit the Secret, or add the labels and annotations that it requires with a template in the spec. Missing right: apply deploy/secret-writer (for one namespace, enable deploy/one-namespace/secret-writer in deploy/namespaced/kustomization.yaml), or name an existing Secret in spec.login.passwordSecretRef. If the message reports excessive rights, or a policy of this operator rejects the Secret, apply deploy/shared. The operator retries.";
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
-        "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / If the service takes several of them, set spec.passwordSpecialCharacters of the Account to AtLeastOne.";
+        "Use 8 to 30 characters: at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / If the service takes several of them, set spec.passwordSpecialCharacters of the Account to AtLeastOne.";
     RecordInvalid:
         "The annotation cloudserver.dev/binding was edited, or the server was renamed: the record cannot be read, or names a server without this Instance's name. The operator buys and releases nothing while this lasts.",
-        "Restore the annotation from a backup, or remove it: the operator then rebuilds the record from status.id and the server's name. If you remove it while the Instance is being deleted, a server without the Instance's name stays.";
+        "If the message names a server with another name, rename that server as described there. Otherwise restore the annotation from a backup, or remove it: the operator then rebuilds the record from status.id and the server's name. If you remove it while the Instance is being deleted, a server without the Instance's name stays.";
     Undecodable:
         "This version of the operator cannot read the object, because a newer version wrote it. The operator does nothing with it.",
         "Install the version that wrote it, or fix the field in the message.";
     ReinstallNeedsApproval:
         "The spec requests a reinstall, which erases the disk, and spec.reinstallPolicy is OnRequest, or spec.reinstall.image is another image: the operator waits for a user to acknowledge it. Until then it maintains power state and password as the spec requires.",
-        "To reinstall and erase the disk, set a new spec.reinstall.token, and spec.reinstall.image to the image of the spec. To keep the disk, revert image, login and token.";
+        "To reinstall and erase the disk, set a new spec.reinstall.token, and spec.reinstall.image to the identifier of the image in the message. To keep the disk, revert image, login and token.";
     ReinstallForbidden:
         "The spec requests a reinstall, which erases the disk, and spec.reinstallPolicy is Never.",
         "To keep the disk, revert image, login and token. To erase it, set spec.reinstallPolicy to OnRequest (asks first) or Automatic.";
@@ -264,7 +264,7 @@ reasons! {
         "Many known servers disappeared from the service's listing at once. The operator buys and releases nothing until that is explained.",
         "Check that the token belongs to the right account. The condition clears when the servers are listed again, or when the service confirms for each that it is gone.";
     ExpiresSoon:
-        "The server is prepaid, and the service ends it within a week. status.expireTime shows when; its time zone is spec.utcOffset of the Account.",
+        "The server is prepaid, and the service ends it within a week. status.expireTime shows when, in UTC; the operator reads the service's own times by spec.utcOffset of the Account.",
         "Renew the server at the service; the operator cannot. The condition clears when the service shows a later time.";
     Expired:
         "The prepaid time of the server has passed. The service may keep the server for a few days and then destroys it.",

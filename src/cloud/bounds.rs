@@ -24,7 +24,7 @@ const WHOLE_LIST: usize = 1024 * KIBIBYTE;
 
 /// Ten times the requested rows.
 const ROWS_OF_A_PAGE: usize = 500;
-/// More packages than fit into [`WHOLE_LIST`].
+/// More packages of that size than fit into [`WHOLE_LIST`].
 const ROWS_OF_A_WHOLE_LIST: usize = 4_000;
 
 /// The specification nests five levels: a data disk's field within the instance within the list within the body.

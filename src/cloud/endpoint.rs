@@ -110,7 +110,7 @@ impl FromStr for EndpointPattern {
             ));
         }
         if authority.matches(':').count() > 1 && !authority.starts_with('[') {
-            return Err(PatternError("write an IPv6 address in square brackets"));
+            return Err(PatternError("an IPv6 address needs square brackets"));
         }
         let url = Url::parse(&format!("{scheme}://{authority}{path}")).ok();
         let url = url.filter(|_| !authority.ends_with(':'));

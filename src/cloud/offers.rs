@@ -76,8 +76,8 @@ impl List {
     }
 
     /// Memory for the known fields of a row, as a multiple of its text, in addition to the type itself. Two, since each text is
-    /// kept once, and the identifier two more times while a list is assembled. Most of a region's row are zones, whose codes are
-    /// short.
+    /// kept once, and the identifier two more times while a list is assembled. Eight for regions: most of such a row is zones,
+    /// whose codes are short.
     pub(super) fn memory(&self) -> usize {
         match self {
             Self::Regions => 8,

@@ -147,12 +147,12 @@ fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
         return Err(BUNDLE_TOO_LONG);
     }
     let mut roots = RootCertStore::empty();
-    let mut is_any_in_time = false;
+    let mut is_any_unexpired = false;
     let certificates = certificates(bundle).map_err(|_| AUTHORITY_INVALID)?;
     for certificate in &certificates {
         // A bundle may contain expired authorities next to the current ones: one that has not expired suffices.
         let is_expired = check(certificate, now) == Err(CertificateError::Expired);
-        is_any_in_time |= !is_expired;
+        is_any_unexpired |= !is_expired;
         roots
             .add(certificate.clone())
             .map_err(|_| AUTHORITY_INVALID)?;
@@ -160,7 +160,7 @@ fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     if roots.is_empty() {
         return Err(NO_AUTHORITY);
     }
-    if !is_any_in_time {
+    if !is_any_unexpired {
         return Err(TlsError::BundleExpired);
     }
     Trust::of(&certificates, roots).map_err(|_| TlsError::Setup)

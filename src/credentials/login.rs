@@ -42,7 +42,7 @@ impl LoginFact {
     }
 }
 
-/// A login that the service accepts. A key pair needs no Secret.
+/// A login that can be sent: its password follows the service's rules. A key pair needs no Secret.
 #[derive(Clone, Debug, Default)]
 pub struct KnownLogin {
     /// The Secret with the password and its version, see [`named_version`].

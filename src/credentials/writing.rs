@@ -50,8 +50,10 @@ impl SecretNotWritten {
 
     /// A Secret could not be read, so nothing is written.
     pub(super) fn unread(problem: SecretProblem) -> Self {
-        match problem {
-            SecretProblem::Unread { secret, source } => Self::of(&secret, &source),
+        match &problem {
+            SecretProblem::Unread { source, .. } if source.obstacle().is_some() => Self::Refused(
+                Readiness::reconciling(Reason::SecretReadFailed, problem.to_string()),
+            ),
             _ => Self::Failed(problem.to_string()),
         }
     }
@@ -80,7 +82,7 @@ pub(super) struct SecretChange {
     pub(super) values: Vec<(&'static str, Option<SecretString>)>,
     /// When the newest password was generated or came into effect.
     pub(super) rotated_at: Option<Timestamp>,
-    /// The version whose password is in force in the new one.
+    /// The former version, if its password is still in force in the one that is written.
     pub(super) settled_from: Option<String>,
 }
 
@@ -153,7 +155,7 @@ impl SecretClient<'_> {
         read: Option<&Content>,
         change: &SecretChange,
     ) -> Result<String, SecretNotWritten> {
-        // The operator creates nothing with permissions that no policy confines, so that no user relies on them.
+        // While no policy confines the permission to create Secrets, the operator creates none, so that no user relies on it.
         if let (None, Some(words)) = (read, self.rights.excess_words()) {
             let words = format!("no Secret is made: {words}");
             let readiness = Readiness::stalled(Reason::SecretNotWritable, words);

@@ -41,7 +41,7 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
         *acknowledged = None;
         return;
     }
-    // An intent in status acknowledges the edit itself, and steps that change nothing at the service are quick.
+    // An intent in status is itself the acknowledgement of the edit, and steps that change nothing at the service are quick.
     let calls_unannounced = matches!(
         plan.step,
         Step::Buy { .. }

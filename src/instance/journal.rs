@@ -61,9 +61,8 @@ pub(super) fn ended(context: &Context, facts: &Facts, server: Option<&str>, entr
         .metrics
         .operations
         .observe([entry.verb.as_str(), label], took);
-    let outcome = entry
-        .reason
-        .map_or_else(|| "Succeeded".to_owned(), |reason| format!("{reason:?}"));
+    let failure = entry.reason.map(|reason| format!("{reason:?}"));
+    let outcome = failure.unwrap_or_else(|| "Succeeded".to_owned());
     line!(
         info,
         facts,

@@ -89,9 +89,8 @@ async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
 }
 
 async fn publish(context: &Context, name: &str, orphan: &Orphan) {
-    let session = context
-        .sessions
-        .last_account_session(&orphan.account, false);
+    let (sessions, account) = (&context.sessions, &orphan.account);
+    let session = sessions.last_account_session(account, false);
     if let (Some(session), Some(id)) = (session, &orphan.id) {
         let client = &session.shared.client;
         let detail = client.detail(CallPriority::Operation, id).await;

@@ -122,7 +122,7 @@ impl State {
         member.or_insert_with(print);
         watched.in_flight += usize::from(subscription.wants.attention == Attention::InFlight);
         watched.followed += usize::from(subscription.wants.attention == Attention::Followed);
-        // If a pass needs several calls, a subject that is followed by queries waits for the next regular one.
+        // If a pass needs several calls, a subject whose operation is followed by queries waits for the next regular pass.
         let is_hurried =
             subscription.wants.attention != Attention::Followed || watched.pages() <= 1;
         if let Some(after) = subscription
@@ -294,8 +294,8 @@ impl State {
         self.wakes(place, &pass)
     }
 
-    /// The subjects that expect a change, whose requested passes are complete, whose servers changed, or whose server is missing
-    /// while the circuit breaker is open.
+    /// The subjects to which one of these applies: it expects a change; its requested passes are complete; its server changed; its
+    /// server is missing while the circuit breaker is open.
     fn wakes(&mut self, place: &Place, pass: &Pass) -> Vec<InstanceUid> {
         let Some(watched) = self.places.get_mut(place) else {
             return Vec::new();

@@ -70,7 +70,7 @@ pub(super) async fn stand_by(
         let client = kubernetes::inferred_client().await?;
         let (holder, name) = (settings.identity.clone(), settings.lease());
         let lease = Candidate::new(client, settings, heartbeat).win().await;
-        if !term.lasts_until(lease.until()) {
+        if !term.extend_until(lease.until()) {
             return Err(format!("{name} was won too late to be of use"));
         }
         tracing::info!(lease = name, holder, "active");

@@ -238,7 +238,7 @@ mod tests {
         let refused = write().await.unwrap_err();
         assert!(matches!(refused, KubeError::NotActive { .. }), "{refused}");
         assert!(!refused.may_have_happened());
-        assert!(term.lasts_until(Instant::now() + Duration::from_secs(10)));
+        assert!(term.extend_until(Instant::now() + Duration::from_secs(10)));
         assert!(write().await.is_ok());
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(write().await.is_err(), "the term has ended");

@@ -80,7 +80,7 @@ impl Lease {
             let earliest = Instant::now() + settings.retry_period / 4;
             next = earliest.max(began + settings.retry_period);
             match renewed {
-                Ok(()) if term.lasts_until(began + settings.renew_deadline) => {}
+                Ok(()) if term.extend_until(began + settings.renew_deadline) => {}
                 Ok(()) => return,
                 Err(LeaseError::Lost(reason)) => return term.end(reason),
                 // Another program changed the Lease, or an earlier renewal took effect late.

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 /// The one term of a process as the active operator; cheap to clone. Without a Lease it is the life of the process.
 ///
 /// A term that is over never begins again, so no reconcile acts in a later term. Each check reads the monotonic clock: a process
-/// that was paused notices the end of its term at its first check, even if no task that ends the term has run yet.
+/// that was stopped and continued notices the end of its term at its first check, even if no task that ends it has run yet.
 #[derive(Clone, Debug)]
 pub struct Term(watch::Sender<State>);
 
@@ -35,7 +35,7 @@ impl Term {
     /// Begins an awaited term, or moves the end of a current one to `until`. Returns whether the term is current: one that is over
     /// remains over.
     #[must_use = "a term that is over stays so"]
-    pub fn lasts_until(&self, until: Instant) -> bool {
+    pub fn extend_until(&self, until: Instant) -> bool {
         self.update(|state| *state = State::Held(Some(until)))
     }
 
@@ -122,17 +122,17 @@ mod tests {
     async fn a_term_ends_by_the_clock_without_a_task_and_for_good() {
         let term = Term::awaited();
         assert!(!term.holds(), "it has not begun");
-        assert!(term.lasts_until(Instant::now() + 10 * SECOND));
+        assert!(term.extend_until(Instant::now() + 10 * SECOND));
         tokio::time::advance(9 * SECOND).await;
         assert!(term.holds());
         assert!(
-            term.lasts_until(Instant::now() + 10 * SECOND),
+            term.extend_until(Instant::now() + 10 * SECOND),
             "renewed in time"
         );
         tokio::time::advance(10 * SECOND).await;
         assert!(!term.holds(), "no task had to run to end it");
         assert!(
-            !term.lasts_until(Instant::now() + 10 * SECOND),
+            !term.extend_until(Instant::now() + 10 * SECOND),
             "a term that has ended never begins again"
         );
         assert!(!term.holds());
@@ -141,22 +141,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_renewal_that_comes_back_after_the_end_does_not_prolong_it() {
         let term = Term::awaited();
-        assert!(term.lasts_until(Instant::now() + 10 * SECOND));
+        assert!(term.extend_until(Instant::now() + 10 * SECOND));
         tokio::time::advance(11 * SECOND).await;
-        assert!(!term.lasts_until(Instant::now() + 9 * SECOND));
+        assert!(!term.extend_until(Instant::now() + 9 * SECOND));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_end_of_a_term_is_reported_when_its_last_renewal_expires() {
         let term = Term::awaited();
         let begun = Instant::now();
-        assert!(term.lasts_until(begun + 10 * SECOND));
+        assert!(term.extend_until(begun + 10 * SECOND));
         let waiter = tokio::spawn({
             let term = term.clone();
             async move { term.ended().await }
         });
         tokio::time::sleep(5 * SECOND).await;
-        assert!(term.lasts_until(begun + 15 * SECOND));
+        assert!(term.extend_until(begun + 15 * SECOND));
         waiter.await.unwrap();
         assert_eq!(begun.elapsed().as_secs(), 15);
     }

@@ -12,7 +12,7 @@ mod refusals;
 
 use crate::fault::{Act, Dependency, Kind, Step};
 use play::{Play, lease, no_lease, one};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Each line has the expected result, in the notation of [`crate::tally`], and then the schedule.
 macro_rules! schedules {
@@ -44,6 +44,16 @@ fn undecided() -> Play {
         .on(Reinstall, 1, LoseAnswer)
         .at(60_000, EditImage(1))
         .at(70_000, EditImage(1))
+}
+
+/// The login is a key pair instead of the password, which takes a reinstall.
+fn with_key() -> Value {
+    json!({"login": {"passwordSecretRef": null, "sshKey": {"id": "key-examplepair2"}}})
+}
+
+/// The login that every object has at first.
+fn with_password() -> Value {
+    json!({"login": {"passwordSecretRef": {"name": "login", "key": "value"}, "sshKey": null}})
 }
 
 /// The second object is labelled ten times, so that a restored store has older versions than those that were seen.
@@ -187,6 +197,10 @@ schedules! {
         one().settle(3).reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Reinstall, 2, LoseAnswer).at(60_000, TasksFail(true)).at(60_500, EditImage(1)).at(200_000, EditImage(1)).at(201_000, TasksFail(false));
     q5f_the_same_image_again_and_a_crash_after_the_call => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, CrashAfter);
+    q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_it_is_withdrawn => "bought 1, left 1, erased 1, passwords 1; web-1 OutcomeUnknown":
+        one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).at(6_000, Spec(1, with_password()));
+    q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_a_user_decides => "bought 1, left 1, erased 1, passwords 1; web-1 Available":
+        one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).at(6_000, Spec(1, with_password())).at(200_000, Spec(1, json!({"deletionPolicy": "Retain"})));
     s1_stopped_for_the_same_image_and_the_answer_lost => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Reinstall, 2, LoseAnswer);
     s1_stopped_for_the_same_image_and_a_crash_after_the_call => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown":

@@ -101,7 +101,7 @@ impl Process {
         self.feed.born_after(version);
         self.leads.store(true, Ordering::SeqCst);
         // The harness ends the term, as the loss of a Lease would.
-        let _ = self.term.lasts_until(Instant::now() + FOR_LIFE);
+        let _ = self.term.extend_until(Instant::now() + FOR_LIFE);
         self.inbox.arrived.notify_one();
     }
 

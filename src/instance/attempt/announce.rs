@@ -215,17 +215,17 @@ impl Attempt<'_> {
                 Err(error) => error,
             };
             let may_stand = error.may_have_happened();
-            let not_written = || NotSwapped {
+            let not_written = |may_stand| NotSwapped {
                 outcome: Outcome::not_written(&error),
                 may_stand,
             };
             if !error.is_overtaken() && !may_stand {
-                return Err(not_written());
+                return Err(not_written(false));
             }
             let now = match self.fresh().await {
                 Ok(now) => now,
                 // The patch has an unknown outcome; the read merely failed.
-                Err(Outcome::NotDone(..)) if may_stand => return Err(not_written()),
+                Err(Outcome::NotDone(..)) if may_stand => return Err(not_written(true)),
                 Err(other) => return Err(NotSwapped::absent(other)),
             };
             if intent.stands_on(&now) {
@@ -237,9 +237,10 @@ impl Attempt<'_> {
                 });
             }
             let is_unchanged = now.metadata.resource_version.as_deref() == Some(version.as_str());
-            // A patch that was refused although there was no other write was refused for another reason.
+            // A patch that was refused although there was no other write was refused for another reason. After another write, one
+            // without an answer can no longer be applied.
             if may_stand || is_unchanged {
-                return Err(not_written());
+                return Err(not_written(may_stand && is_unchanged));
             }
             let later = Facts::of(&self.context.cluster, &now);
             if !facts.is_same_but_version(&later) {

@@ -104,7 +104,7 @@ impl Attempt<'_> {
         if !error.is_not_found() && !matches!(self.fresh().await, Err(Outcome::Stale)) {
             tracing::warn!(%error, server = %id, "the receipt may not be on record; it is remembered");
         } else if !self.observed.facts.spec.keeps_its_server() {
-            // A server that the spec retains is reported as left behind.
+            // Otherwise the spec retains the server, and it is reported as left behind.
             self.release_ownerless(session, receipt, id).await;
         }
         false

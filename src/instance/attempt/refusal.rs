@@ -67,9 +67,8 @@ fn remedy(error: &Error, verb: Verb, observed: &Observation) -> String {
     };
     let mut named = fields.into_iter().take(sent);
     let named = named.find_map(|(word, field)| field.filter(|_| code.contains(word)));
-    let was_stopped = observed
-        .open()
-        .is_some_and(|open| open.stage == Some(Stage::Erasing));
+    let open = observed.open();
+    let was_stopped = open.is_some_and(|open| open.stage == Some(Stage::Erasing));
     match (named, was_stopped) {
         (Some((field, value)), _) => format!("fix {field} ({value})"),
         (None, false) => "fix the spec, or resolve this with the service; the operator retries at once when the spec changes, and \

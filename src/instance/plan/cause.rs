@@ -46,9 +46,8 @@ fn of_password(observed: &Observation, applied: &Applied, target: &Applied) -> C
 
 /// Cause, generation of the spec and version of the Secret, in brackets at the end of an Event.
 pub(in crate::instance) fn summary(operation: &Operation) -> String {
-    let why = operation
-        .cause
-        .map_or_else(String::new, |cause| format!("{cause}, "));
+    let why = operation.cause.map(|cause| format!("{cause}, "));
+    let why = why.unwrap_or_default();
     let secret = operation.target.password_secret.as_ref();
     let secret = secret.filter(|_| operation.verb.bears_login());
     let version =

@@ -57,7 +57,7 @@ pub(in crate::instance) fn badly(
     let waits = !is_create && (pause.is_some() || reason == EndReason::OutcomeUnknown);
     let retry = waits.then(|| Retry {
         verb: operation.verb,
-        generation: operation.generation,
+        generation: observed.facts.generation,
         target: operation.target.clone(),
         reason,
         message: message.clone(),
@@ -141,12 +141,21 @@ fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
     (!left.is_zero() && left <= times::longest_pause_after(retry.reason)).then_some(left)
 }
 
-/// The reinstall whose outcome is unknown, unless the spec now requests another image, key or token.
+/// The reinstall whose outcome is unknown, while a user must decide what follows.
 pub(super) fn undecided<'a>(observed: &'a Observation, applied: &Applied) -> Option<&'a Retry> {
-    retries(observed, Verb::Reinstall).find(|retry| {
-        retry.reason == EndReason::OutcomeUnknown
-            && is_same_installation(observed, applied, &retry.target)
-    })
+    retries(observed, Verb::Reinstall)
+        .find(|it| it.reason == EndReason::OutcomeUnknown && waits(observed, applied, it))
+}
+
+/// Whether this operation waits for time or for a user. A reinstall with an unknown outcome does if the spec still requests it, or
+/// went back before its end, and the server may have its key instead. An edit after that decides: the user has seen the doubt.
+pub(super) fn waits(observed: &Observation, applied: &Applied, retry: &Retry) -> bool {
+    let is_requested = |target| is_same_installation(observed, applied, target);
+    let is_seen = retry.generation < observed.facts.generation;
+    let has_other_key = retry.target.key != applied.key;
+    retry.reason != EndReason::OutcomeUnknown
+        || is_requested(&retry.target)
+        || has_other_key && !is_seen && is_requested(applied)
 }
 
 /// Whether the spec requests this installation: image, key and token of a reinstall.

@@ -138,9 +138,8 @@ impl OpenOperation<'_> {
     /// Whether the current call is a reinstall to another image, and the server no longer has its former one.
     fn shows_a_new_image(&self, detail: &Detail) -> bool {
         let before = self.operation.before.image.as_deref();
-        let is_new = detail
-            .image()
-            .is_some_and(|image| before != Some(image.as_str()));
+        let image = detail.image();
+        let is_new = image.is_some_and(|image| before != Some(image.as_str()));
         self.installs_another_image() && is_new
     }
 

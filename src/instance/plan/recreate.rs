@@ -26,7 +26,7 @@ pub(super) fn is_called_off(observed: &Observation) -> bool {
     evidence::is_current(observed) && called_off(observed, recreated).is_some()
 }
 
-/// The number of replacements, including the next one, according to the dropped server's entry in status.
+/// The number of replacements, including the next one, according to the end (`ServerGone`) in `status.operation`.
 pub(super) fn reported(observed: &Observation) -> u32 {
     let newest = observed.facts.status.operation.as_ref();
     let end = newest.and_then(|newest| newest.end.as_ref());

@@ -1,4 +1,5 @@
-//! The verbs: one row each, with everything that planning must know about a call, except for when it is due.
+//! The verbs: one row each, with the evidence, deadlines, reason and words of a call. `diff` has its target, `cause` its cause, and
+//! `due` when it is due.
 
 use crate::api::Verb;
 use crate::api::conditions::Reason;

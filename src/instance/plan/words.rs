@@ -104,7 +104,8 @@ pub(super) fn undecided(doubt: &str) -> Readiness {
     let message = format!(
         "{doubt}, and nothing at the service shows whether the server was reinstalled; the reinstall is not repeated, since that \
          could erase the disk twice: check the server; to reinstall it again, set a new spec.reinstall.token; to keep it, set \
-         spec.image, spec.login and spec.reinstall back to the values in status.applied"
+         spec.image, spec.login and spec.reinstall back to the values in status.applied, or edit another field if they have these \
+         values"
     );
     Readiness::stalled(Reason::OutcomeUnknown, message)
 }

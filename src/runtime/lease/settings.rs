@@ -59,9 +59,9 @@ impl LeaseSettings {
         self.renew_deadline / 2
     }
 
-    /// The longest silence of a task that waits for the Lease or renews it: one try of two requests and the pause before it, plus
-    /// a large margin.
+    /// The longest silence of a task that waits for the Lease or renews it: one try of three requests (take, list, release) and
+    /// the pause before it, plus a large margin.
     pub fn silence(&self) -> Duration {
-        self.renew_deadline + self.retry_period + Duration::from_secs(60)
+        self.request_deadline() * 3 + self.retry_period + Duration::from_secs(60)
     }
 }

@@ -156,7 +156,7 @@ fn standby(server: &Server, identity: &str) -> Candidate {
 async fn hold(mut candidate: Candidate) -> (Term, CancellationToken, tokio::task::JoinHandle<()>) {
     let term = Term::awaited();
     let lease = timeout(60 * SECOND, candidate.win()).await.unwrap();
-    assert!(term.lasts_until(lease.until()));
+    assert!(term.extend_until(lease.until()));
     let done = CancellationToken::new();
     let keeper = tokio::spawn(lease.keep(term.clone(), done.clone()));
     (term, done, keeper)

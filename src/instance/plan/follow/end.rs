@@ -2,7 +2,7 @@
 //! operation in status.
 
 use super::OpenOperation;
-use crate::api::{Applied, EndReason, OperationEnd, Stage, Verb};
+use crate::api::{EndReason, OperationEnd, Retry, Stage, Verb};
 use crate::cloud::ServerPower;
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
@@ -50,9 +50,8 @@ impl OpenOperation<'_> {
 
     /// Ends the current call without evidence that it took effect.
     fn lost(&self, evidence: &str) -> Plan {
-        let doubt = self
-            .newest_call()
-            .and_then(|attempt| attempt.doubt.as_deref());
+        let call = self.newest_call();
+        let doubt = call.and_then(|call| call.doubt.as_deref());
         let doubt = doubt.unwrap_or("no answer is on record");
         self.call_failed(EndReason::AnswerLost, &format!("{doubt}, and {evidence}"))
     }
@@ -136,7 +135,7 @@ impl OpenOperation<'_> {
                 server.applied = diff::result_of(self.observed, self.operation);
                 self.done(&server)
             }
-            Some(failure) => self.ended_badly(&failure, &server),
+            Some(failure) => self.ended_badly(&failure, server),
         };
         plan.changes.detail = detail.cloned();
         plan
@@ -154,26 +153,22 @@ impl OpenOperation<'_> {
     }
 
     /// `server`: compared with the state that the service last accepted before this operation.
-    fn ended_badly(&self, failure: &OperationEnd, server: &Comparison<'_>) -> Plan {
+    fn ended_badly(&self, failure: &OperationEnd, mut server: Comparison<'_>) -> Plan {
         let (observed, reason) = (self.observed, failure.reason);
         let message = failure.message.as_deref().unwrap_or_default();
         let mut changes = ended::badly(observed, self.operation.clone(), reason, message);
         changes.left_off = Some(server.is_still_off());
         // The server may have another password than the applied one, so the one in the spec is set in any case.
-        if reason == EndReason::AnswerLost && self.operation.verb == Verb::ModifyPassword {
-            let mut applied = server.applied.clone();
-            applied.password_secret = None;
-            changes.applied = Some(applied);
+        let is_other = self.operation.target.password_secret != server.applied.password_secret;
+        if matches!(reason, EndReason::AnswerLost | EndReason::OutcomeUnknown) && is_other {
+            server.applied.password_secret = None;
+            changes.applied = Some(server.applied.clone());
         }
         // The spec may request another reinstall than the one whose outcome is unknown.
-        let is_another_reinstall_requested = |target: &Applied| {
-            reason == EndReason::OutcomeUnknown
-                && !ended::is_same_installation(observed, &server.applied, target)
-        };
-        let waits = changes.retry.as_ref();
-        let why = match waits.filter(|retry| !is_another_reinstall_requested(&retry.target)) {
+        let waits = |retry: &&Retry| ended::waits(observed, &server.applied, retry);
+        let why = match changes.retry.as_ref().filter(waits) {
             Some(retry) => ended::why(retry),
-            None => judge::judge(server),
+            None => judge::judge(&server),
         };
         let plan = Plan::rest(why, times::AFTER_OWN_WRITE);
         Plan { changes, ..plan }

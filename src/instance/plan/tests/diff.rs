@@ -302,6 +302,7 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
     let open = open_operation(Verb::Reinstall, target(), CallState::Unknown);
     let open = with_task(open, failed, &[("imageResourceUUID", "img-2")]);
     let failed = with_spec(open, other_image).written();
+    let failed = failed.with(|observed| observed.wall_clock += Duration::from_secs(3_600));
     assert_eq!(begins(&failed), Some(Verb::Reinstall));
     // The same if another operation came in between.
     let between = failed.status(|status| status.operation = None);

@@ -40,7 +40,7 @@ impl Process {
         Self(tokio::spawn(async move {
             let lease = candidate.win().await;
             let term = Term::awaited();
-            assert!(term.lasts_until(lease.until()));
+            assert!(term.extend_until(lease.until()));
             world.begins(shard, &name, &term);
             lease.keep(term, CancellationToken::new()).await;
         }))

@@ -115,7 +115,11 @@ fn a_reinstall_with_the_same_image_and_an_unknown_outcome_is_not_repeated() {
 
 #[test]
 fn after_a_lost_answer_the_password_is_set_also_if_the_spec_has_the_former_one_again() {
-    let lost = open_operation(Verb::ModifyPassword, as_bought(), CallState::Unknown);
+    let target = Applied {
+        password_secret: Some("login/2".into()),
+        ..as_bought()
+    };
+    let lost = open_operation(Verb::ModifyPassword, target, CallState::Unknown);
     let ended = later(shows(lost, &[]), SETTLE * 2).written();
     let applied = ended.0.facts.status.applied.clone().unwrap();
     assert_eq!(
@@ -255,4 +259,21 @@ fn a_reinstall_token_whose_answer_was_lost_can_be_withdrawn() {
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&requested.plan()), Some(unknown));
     assert_eq!(end(&with_spec(lost(), |_| {})), Some(false));
+}
+
+/// The request was withdrawn, but the server may have its password.
+#[test]
+fn after_a_withdrawn_reinstall_with_another_password_the_one_of_the_spec_is_set() {
+    let target = Applied {
+        password_secret: Some("other/1".into()),
+        reinstall: Some("a".into()),
+        ..as_bought()
+    };
+    let open = open_operation(Verb::Reinstall, target, CallState::Unknown);
+    let lost = later(shows(open, &[]), SETTLE * 2);
+    assert_eq!(end(&lost), Some(false));
+    let plan = lost.plan();
+    assert_eq!(plan.changes.applied.as_ref().unwrap().password_secret, None);
+    let due = (State::Reconciling, Reason::ChangingPassword);
+    assert_eq!(reason(&plan), Some(due));
 }
