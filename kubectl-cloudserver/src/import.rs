@@ -14,7 +14,7 @@ use crate::output::finish;
 use crate::parsers;
 use clap::{Args, ValueEnum};
 use cloud_server_operator::api::names::{DEFAULT_ACCOUNT, GROUP};
-use cloud_server_operator::api::valid::NoName;
+use cloud_server_operator::api::valid::InvalidName;
 use cloud_server_operator::api::{Account, Imports, Instance, Marker, SecretKeyRef, printable};
 use cloud_server_operator::catalog::Candidates;
 use cloud_server_operator::cloud::{CallPriority, Detail, List, Place, ServerId};
@@ -342,7 +342,7 @@ fn name(args: &ImportArgs, servers: &Servers<'_>, detail: &Detail) -> Result<Str
 }
 
 /// A Secret, and the key in it.
-fn secret_and_key(text: &str) -> Result<SecretKeyRef, NoName> {
+fn secret_and_key(text: &str) -> Result<SecretKeyRef, InvalidName> {
     let (name, key) = text.split_once('/').unwrap_or((text, "password"));
     let (name, key) = (parsers::object_name(name)?, key.to_owned());
     Ok(SecretKeyRef { name, key })

@@ -28,7 +28,7 @@ pub(super) fn no_token(problem: &UseProblem, account: &Account) -> Problem {
             );
             return Problem::new(Reason::TokenNotFound, message);
         }
-        SecretProblem::NoName(_) => (Reason::TokenNotFound, ": fix spec.tokenSecretRef.name"),
+        SecretProblem::InvalidName(_) => (Reason::TokenNotFound, ": fix spec.tokenSecretRef.name"),
         SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
             (Reason::TokenNotFound, ": put the token there")
         }

@@ -126,7 +126,7 @@ fn zone(
     match &listing.failing {
         None if is_listed => (zone.failing_since, zone.message) = (None, None),
         Some(failing) if has_lasted(failing, usable_since) => {
-            // A zone that this process has not listed yet may fail since before this process: it keeps the time in status.
+            // A zone that this process has not listed yet may have failed since before this process: it keeps the time in status.
             let former = zone.failing_since.filter(|_| !is_listed);
             zone.failing_since = Some(former.unwrap_or(Time(failing.began)));
             let message = printable(&failing.message);

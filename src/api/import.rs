@@ -7,7 +7,7 @@ use serde_with_macros::skip_serializing_none;
 #[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != (has(self.name) || has(self.address))")
-    .message("set either import.id or a filter (name, address or both) in import, not both and not neither"))]
+    .message("set exactly one of import.id and a filter (name, address or both) in import"))]
 pub struct Import {
     /// The service's ecsResourceUUID (ecs-…).
     #[schemars(length(min = 1, max = 253))]

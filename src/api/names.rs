@@ -55,7 +55,7 @@ pub const REPORTING_CONTROLLER: &str = "cloudserver.dev/operator";
 pub const DEFAULT_ACCOUNT: &str = "default";
 
 /// Longest server name that the service accepts (specification section 8).
-pub const INSTANCE_NAME_MAX: usize = 64;
+pub const SERVER_NAME_MAX: usize = 64;
 
 /// The server's name at the service: as much of the object's name as fits, and the marker
 /// (`docs/decisions/0002-marker-in-the-name.md`).
@@ -63,7 +63,7 @@ pub const INSTANCE_NAME_MAX: usize = 64;
 /// Dots of a Kubernetes name become hyphens, since the service allows only letters, digits and hyphens. The attempt is not part
 /// of the name: every attempt makes servers with the same marker.
 pub fn server_name(object_name: &str, marker: &Marker) -> String {
-    let prefix_max = INSTANCE_NAME_MAX - 1 - marker.as_str().len();
+    let prefix_max = SERVER_NAME_MAX - 1 - marker.as_str().len();
     let prefix: String = object_name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
@@ -81,7 +81,7 @@ mod tests {
         let marker = Marker::of_uid("0f6c0a1e-5a0e-4a56-9d3e-3f1d6f1f9a11");
         for name in ["web-1", "a.b.c", &"x".repeat(253)] {
             let server = server_name(name, &marker);
-            assert!(server.len() <= INSTANCE_NAME_MAX, "{server}");
+            assert!(server.len() <= SERVER_NAME_MAX, "{server}");
             assert!(
                 server
                     .chars()

@@ -19,8 +19,8 @@ pub struct Operation {
     /// Number of the attempt; strictly increasing unless status is lost.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
-    /// A random value of the reconcile that announced the newest call of the operation. It shows that the announcement is its
-    /// own, even if the write of it got no answer. `refused` while a reinstall waits after a refusal that may pass: no
+    /// A random value of the reconcile that announced the newest call of the operation. By it, that reconcile recognizes its
+    /// announcement, even if the write got no answer. `refused` while a reinstall waits after a refusal that may pass: no
     /// call is in flight, and the next one has a new value.
     #[serde(default)]
     pub nonce: String,
@@ -30,7 +30,7 @@ pub struct Operation {
     /// The reason for the operation.
     #[serde(default, deserialize_with = "Cause::read")]
     pub cause: Option<Cause>,
-    /// The call of a reinstall that is in progress, if it is a stop before the reinstall, or the reinstall after such a stop.
+    /// The current or last call of a reinstall, if it is a stop before the reinstall, or the reinstall after such a stop.
     /// Without it, the call is the operation itself.
     pub stage: Option<Stage>,
     /// A stop of the operation cuts the server's power before its operating system has shut down.
@@ -39,15 +39,15 @@ pub struct Operation {
     /// The state that the operation will give the server.
     #[serde(default)]
     pub target: Applied,
-    /// The password of the operation is under a separate key for pending passwords in a Secret of the operator. An Instance
-    /// that names the same Secret and key by passwordSecretRef gets a different password, to which the version in target does
-    /// not refer. Also set if the server was adopted or imported and its password is not known.
+    /// The password of the operation is under a separate key for pending passwords in a Secret of the operator. If spec.login
+    /// changes to passwordSecretRef with this Secret and key, that is another password than the one of target. Also set if the server was adopted or imported and its password is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_password: bool,
     /// The state of the server when the operation was announced.
     #[serde(default)]
     pub before: Before,
-    /// The service accepted the call. Always present, so that a write based on the intent alone cannot replace the receipt.
+    /// The service accepted the call. Always present, so that each patch can test it: one that knows only the intent must not replace
+    /// the receipt.
     #[serde(default)]
     pub accepted: bool,
     /// The service's asyncTaskUUID, if its answer contained one.
@@ -93,7 +93,7 @@ pub struct OperationEnd {
 pub struct Retry {
     /// The operation.
     pub verb: Verb,
-    /// Generation of the spec when it ended. An edit after that ends the pause.
+    /// Generation of the spec when it ended. An edit after that ends the wait until notBefore.
     #[serde(default)]
     pub generation: i64,
     /// The state that it would have given the server.
@@ -103,7 +103,7 @@ pub struct Retry {
     pub reason: EndReason,
     /// The service's message about it.
     pub message: Option<String>,
-    /// How often in a row it ended like this.
+    /// How often in a row it ended with such a wait.
     #[serde(default)]
     #[schemars(with = "i64", range(min = 0, max = 1_000_000_000))]
     pub times: u32,
@@ -119,7 +119,7 @@ pub struct Before {
     /// Its imageResourceUUID, if the server showed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Whether the server was running, or an earlier reinstall had left it off.
+    /// True if it was running, or was off only because of an earlier reinstall.
     #[serde(default)]
     pub running: bool,
 }
@@ -192,7 +192,7 @@ impl Verb {
         Self::Restart,
     ];
 
-    /// The label in metrics.
+    /// The name in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",

@@ -97,7 +97,7 @@ reasons! {
         "Fix the problem in the message, in the spec or at the service. The operator retries when the spec changes, otherwise slowly.";
     OutcomeUnknown:
         "The outcome of an operation is unknown, and nothing at the service shows it; a retry might execute it twice.",
-        "Look at the server. To request the operation again, set a new spec.reinstall.token. To drop the request, revert spec.image, spec.login or the token; if that was done while the operation ran, edit any field.";
+        "Look at the server. To request the operation again, set a new spec.reinstall.token. To keep the server as it is, set spec.image, spec.login and spec.reinstall back to the values in status.applied; if they already have these, edit another field.";
     WaitingForService:
         "The spec was changed, and the operator must read the service before it acts; the service has not answered yet.",
         "Wait; the operator continues automatically. If it stays, read the message and check the Account.";

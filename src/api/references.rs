@@ -17,7 +17,7 @@ use serde_with_macros::skip_serializing_none;
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
     "has(self.code) != (has(self.cpu) || has(self.memory) || has(self.systemDisk) || has(self.dataDisk) || has(self.chargeMode))"
-).message("set either spec.package.code or a filter (cpu, memory, systemDisk, dataDisk, chargeMode) in spec.package, not both and not neither"))]
+).message("set exactly one of spec.package.code and a filter (cpu, memory, systemDisk, dataDisk, chargeMode) in spec.package"))]
 pub struct PackageRef {
     /// The service's packageCode.
     #[schemars(length(min = 1, max = 253))]
@@ -32,7 +32,7 @@ pub struct PackageRef {
     #[schemars(range(min = 1, max = 10_000_000))]
     pub system_disk: Option<i32>,
     /// Minimum size of the data disk, in GiB. Without it, a data disk is allowed: of packages with equal cpu, memory and
-    /// systemDisk, the one with the smallest data disk, or none, is chosen.
+    /// systemDisk, the one without a data disk, or with the smallest, is chosen.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub data_disk: Option<i32>,
     /// How traffic is charged.
@@ -49,12 +49,12 @@ pub enum ChargeMode {
 }
 
 /// An image of the service: by its identifier, or by its name and distribution. A selector must match exactly one image of the
-/// region. The match is kept until the selector itself changes, even if the service adds images.
+/// region. After the purchase, the match is kept until the selector changes, even if the service adds images.
 #[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new(
     "has(self.id) ? !(has(self.name) || has(self.distribution) || has(self.type)) : (has(self.name) || has(self.distribution))"
-).message("set either spec.image.id or a selector (name, distribution or both, and type where wanted) in spec.image, not both and not neither"))]
+).message("set exactly one of spec.image.id and a selector (name, distribution or both, and type where wanted) in spec.image"))]
 pub struct ImageRef {
     /// The service's imageResourceUUID (img-…).
     #[schemars(length(min = 1, max = 253))]

@@ -8,7 +8,7 @@ const LONGEST_NAME: usize = 253;
 /// Longest name of a namespace.
 const LONGEST_LABEL: usize = 63;
 
-/// Rule of the schema for the name of a Secret, a ConfigMap or an Account: [`object_name`] in CEL.
+/// Rule of the schema for the name of a Secret, a ConfigMap or an Account: [`object_name`] in CEL, without the length.
 pub const NAME_RULE: &str =
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')";
 /// The schema's message for a violation of [`NAME_RULE`].
@@ -23,13 +23,13 @@ pub const KEY_MESSAGE: &str = "must be a key that a Secret can have: letters, di
 /// A text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is no name that Kubernetes takes (lower case letters, digits, '-' and '.')")]
-pub struct NoName(String);
+pub struct InvalidName(String);
 
 /// Checks the name of an object: a DNS subdomain.
 ///
 /// # Errors
 /// The text is not a valid name.
-pub fn object_name(text: &str) -> Result<(), NoName> {
+pub fn object_name(text: &str) -> Result<(), InvalidName> {
     let is_name = text.len() <= LONGEST_NAME && text.split('.').all(is_label);
     name_if(text, is_name)
 }
@@ -38,15 +38,15 @@ pub fn object_name(text: &str) -> Result<(), NoName> {
 ///
 /// # Errors
 /// The text is not a valid name.
-pub fn namespace(text: &str) -> Result<(), NoName> {
+pub fn namespace(text: &str) -> Result<(), InvalidName> {
     name_if(text, text.len() <= LONGEST_LABEL && is_label(text))
 }
 
-fn name_if(text: &str, is_name: bool) -> Result<(), NoName> {
+fn name_if(text: &str, is_name: bool) -> Result<(), InvalidName> {
     match is_name {
         true => Ok(()),
         // Enough to recognize the text.
-        false => Err(NoName(text.chars().take(64).collect())),
+        false => Err(InvalidName(text.chars().take(64).collect())),
     }
 }
 

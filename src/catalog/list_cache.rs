@@ -91,7 +91,7 @@ mod tests {
             readable: true,
             pages: 2,
             read: Instant::now(),
-            charges: Vec::new(),
+            memory: Vec::new(),
         }
     }
 

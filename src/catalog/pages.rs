@@ -4,7 +4,7 @@
 //! has no new rows. A list that may have changed while it was read, or that has a row without an identifier, does not prove that
 //! something is missing.
 
-use crate::cloud::{Charge, Error, List, ListPage, Offer};
+use crate::cloud::{Error, List, ListPage, Offer, RowMemory};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
@@ -25,7 +25,7 @@ pub struct OfferList {
     /// When the last page had arrived.
     pub read: Instant,
     /// The memory charged for its rows.
-    pub charges: Vec<Charge>,
+    pub memory: Vec<RowMemory>,
 }
 
 impl OfferList {
@@ -90,7 +90,7 @@ where
 #[derive(Default)]
 struct OfferAssembly {
     rows: Vec<Offer>,
-    charges: Vec<Charge>,
+    memory: Vec<RowMemory>,
     known: HashSet<String>,
     last: Vec<String>,
     /// Length and `rowCount` of each page, except an empty or repeated one that ended the list.
@@ -112,7 +112,7 @@ impl OfferAssembly {
         }
         self.counts.push((served, page.row_count));
         self.unreadable += page.unreadable;
-        self.charges.extend(page.charge);
+        self.memory.extend(page.memory);
         let before = self.rows.len();
         for row in page.rows {
             if self.known.insert(row.id.clone()) {
@@ -138,7 +138,7 @@ impl OfferAssembly {
             rows: self.rows,
             pages: self.pages,
             read: Instant::now(),
-            charges: self.charges,
+            memory: self.memory,
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
             rows: ids.iter().map(row).collect(),
             unreadable: 0,
             row_count,
-            charge: None,
+            memory: None,
         }
     }
 

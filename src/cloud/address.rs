@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// 0.0.0.0/8, ::. Linux sends to the machine itself.
+/// 0.0.0.0/8, ::. Linux sends 0.0.0.0 and :: to the machine itself.
 const UNSPECIFIED: &str = "an unspecified address";
 /// 127.0.0.0/8, ::1.
 const LOOPBACK: &str = "a loopback address";
@@ -35,7 +35,7 @@ const METADATA_V6: [[u16; 2]; 5] = [
 
 /// The class of the address if nothing may be sent to it. An IPv6 address that contains an IPv4 address also has the class of
 /// that address.
-pub(super) fn internal(address: IpAddr) -> Option<&'static str> {
+pub(super) fn internal_class(address: IpAddr) -> Option<&'static str> {
     let embedded = match address {
         IpAddr::V4(_) => Vec::new(),
         IpAddr::V6(v6) => embedded(v6),
@@ -89,7 +89,7 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..]
         | [0, 0, 0, 0, 0xffff, 0, ..]
         | [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![last],
-        // Local NAT64 (RFC 8215), with a prefix of any length. No address begins with zero: the octet is part of the prefix.
+        // Local NAT64 (RFC 8215), with a prefix of any length. A zero octet at the beginning counts as part of the prefix.
         [0x64, 0xff9b, 1, ..] => {
             let positions = [
                 [6, 7, 9, 10],

@@ -83,7 +83,7 @@ pub struct Taken<const STORE: usize> {
 /// Memory for one call.
 pub(super) type Reservation = Taken<CALLS>;
 /// The memory of rows in a client's share.
-pub type Charge = Taken<KEPT>;
+pub type RowMemory = Taken<KEPT>;
 
 /// The rows that are kept leave no memory for further rows of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -165,12 +165,12 @@ impl Share {
     }
 
     /// Waits until there is memory for a call whose answer may take this many bytes, and reserves it.
-    pub(super) async fn room(&self, bytes: usize) -> Reservation {
+    pub(super) async fn reserve(&self, bytes: usize) -> Reservation {
         loop {
             // Created first, so that no notification is missed.
             let more_room = self.0.budget.0.more_room.notified();
-            if let Some(room) = self.take(bytes) {
-                return room;
+            if let Some(taken) = self.take(bytes) {
+                return taken;
             }
             more_room.await;
         }
@@ -180,7 +180,7 @@ impl Share {
     ///
     /// # Errors
     /// Too little memory is free.
-    pub(super) fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
+    pub(super) fn charge(&self, bytes: usize) -> Result<RowMemory, NoMemory> {
         self.take(bytes).ok_or(NoMemory)
     }
 
@@ -232,7 +232,7 @@ impl Share {
     }
 }
 
-impl Charge {
+impl RowMemory {
     /// Merges two charges of the same client.
     pub(super) fn join(&mut self, mut other: Self) {
         if Arc::ptr_eq(&self.client, &other.client) {

@@ -1,4 +1,4 @@
-//! Makes one call: the steps that all operations share, from the memory for the answer to the report.
+//! Makes one call: the steps that all operations share, from the reservation of memory for the answer to the record of the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,13 +49,13 @@ pub(super) struct Caller {
     pub whole_rows: bool,
 }
 
-/// A permit for one call: a slot of the rate limiter, and memory for the answer. Dropping the permit returns both. A mutating call
+/// A permit for one call: a passage of the rate limiter, and memory for the answer. Dropping the permit returns both. A mutating call
 /// has the memory before its intent is recorded; a read waits for memory within its deadline.
 #[derive(Debug)]
-#[must_use = "a permit holds a slot of the rate limiter, and memory, until it is dropped"]
+#[must_use = "a permit holds a passage of the rate limiter, and memory, until it is dropped"]
 pub struct Permit {
     pub(super) _passage: Passage,
-    pub(super) room: Option<Reservation>,
+    pub(super) memory: Option<Reservation>,
 }
 
 /// One call before it is made.
@@ -94,7 +94,7 @@ impl Caller {
         };
         let ends = began + deadline;
         let span = traces::call("service call", operation.as_str());
-        let outcome = match self.room(&call, ends).await {
+        let outcome = match self.memory(&call, ends).await {
             Ok(_room) => {
                 let exchange = self.exchange(&call, ends, rows, &reading);
                 self.health.watch(exchange).instrument(span.clone()).await
@@ -114,9 +114,9 @@ impl Caller {
             Err(error) if error.status().is_none() => {}
             Ok(_) | Err(_) => self.limiter.answered(),
         }
-        // Without memory for the call, nothing is recorded; without memory for the rows, the answer counts as readable.
+        // Without memory for the call, nothing is recorded; an answer without memory for its rows was readable all the same.
         match outcome.as_ref().map_err(|error| &error.fault) {
-            Err(Fault::NotSent(TransportError::NoRoom)) => {}
+            Err(Fault::NotSent(TransportError::NoAnswerMemory)) => {}
             Ok(_) | Err(Fault::Answered { .. }) => self.share.ended(true),
             Err(Fault::Unfit { unfit, .. }) => {
                 self.share.ended(matches!(unfit, Unfit::NoMemory(_)));
@@ -134,13 +134,14 @@ impl Caller {
 
     /// Reserves memory for the answer unless the permit includes it. This is done before the request is sent, since the answer may
     /// follow immediately.
-    async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Reservation>, Fault> {
-        if call.permit.room.is_some() {
+    async fn memory(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Reservation>, Fault> {
+        if call.permit.memory.is_some() {
             return Ok(None);
         }
-        let room = timeout_at(ends, self.share.room(call.bounds.memory())).await;
-        room.map(Some)
-            .map_err(|_| Fault::NotSent(TransportError::NoRoom))
+        let memory = timeout_at(ends, self.share.reserve(call.bounds.memory())).await;
+        memory
+            .map(Some)
+            .map_err(|_| Fault::NotSent(TransportError::NoAnswerMemory))
     }
 
     /// Sends the request and reads the answer, all within one deadline.

@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use super::answer::{Answer, Reading, bears_bad_code};
 use super::bounds::Bounds;
-use super::budget::{Charge, NoMemory};
+use super::budget::{NoMemory, RowMemory};
 use super::call::{Call, Caller, Observer, Permit};
 use super::cloud_call::CloudCall;
 use super::decode::{Unfit, skip};
@@ -135,7 +135,7 @@ impl Client {
     ///
     /// # Errors
     /// Too little memory is free.
-    pub fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
+    pub fn charge(&self, bytes: usize) -> Result<RowMemory, NoMemory> {
         self.caller.share.charge(bytes)
     }
 
@@ -144,10 +144,10 @@ impl Client {
     pub async fn permit(&self, priority: CallPriority) -> Permit {
         let waits = traces::wait_for_permit(priority.as_str());
         let passage = self.caller.limiter.pass(priority).instrument(waits).await;
-        let room = self.caller.share.room(Bounds::short().memory()).await;
+        let memory = self.caller.share.reserve(Bounds::short().memory()).await;
         Permit {
             _passage: passage,
-            room: Some(room),
+            memory: Some(memory),
         }
     }
 
@@ -339,7 +339,7 @@ fn read_call<'a>(
         secret: None,
         permit: Permit {
             _passage: passage,
-            room: None,
+            memory: None,
         },
     }
 }

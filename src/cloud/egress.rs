@@ -4,7 +4,7 @@
 //! it is resolved, that is, for each new connection, so that a later change of its addresses is noticed. With a proxy, only the
 //! proxy's name is resolved in this process; the proxy resolves the name of the endpoint.
 
-use super::address::{Refused, Target, internal};
+use super::address::{Refused, Target, internal_class};
 use super::endpoint::AllowedEndpoints;
 use super::error::BuildError;
 use futures::future::BoxFuture;
@@ -67,7 +67,7 @@ impl Egress {
                 Some(Host::Ipv6(address)) => IpAddr::V6(address),
                 Some(Host::Domain(_)) | None => continue,
             };
-            if let Some(class) = internal(address) {
+            if let Some(class) = internal_class(address) {
                 return Err(BuildError::Address(target, Refused { address, class }));
             }
         }
@@ -129,7 +129,7 @@ impl Resolve for Filter {
 fn permitted(found: impl Iterator<Item = SocketAddr>, is_exempt: bool) -> Result<Addrs, Refused> {
     let (mut good, mut refused) = (Vec::new(), Vec::new());
     for address in found {
-        match internal(address.ip()).filter(|_| !is_exempt) {
+        match internal_class(address.ip()).filter(|_| !is_exempt) {
             None => good.push(address),
             Some(class) => refused.push(Refused {
                 address: address.ip(),

@@ -151,7 +151,7 @@ impl Error {
     }
 
     /// The service refuses the account itself (payment, suspension). This is a guess from the status 402 and from codes that
-    /// begin with `Account`, since the specification names none: good enough for the reason of a condition, not for a decision.
+    /// begin with `Account`, since the specification names none: good enough for a condition and for caution, never as proof.
     pub fn is_account_not_normal(&self) -> bool {
         !self.is_unauthorized()
             && (self.status() == Some(402)
@@ -203,7 +203,7 @@ impl Error {
     /// that the service itself would not send.
     pub fn is_outage(&self) -> bool {
         match &self.fault {
-            Fault::NotSent(cause) => !matches!(cause, TransportError::NoRoom),
+            Fault::NotSent(cause) => !matches!(cause, TransportError::NoAnswerMemory),
             Fault::Timeout(_) | Fault::Broken(_) => true,
             Fault::Unfit { unfit, .. } => matches!(unfit, Unfit::Malformed(_)),
             Fault::Answered { refusal, .. } => {

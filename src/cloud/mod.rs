@@ -30,7 +30,7 @@ mod trust;
 mod wire;
 
 pub use address::{Refused, Target};
-pub use budget::{Budget, Charge, NoMemory};
+pub use budget::{Budget, NoMemory, RowMemory};
 pub use call::{Observer, Permit};
 pub use client::Client;
 pub use cloud_call::CloudCall;

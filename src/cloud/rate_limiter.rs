@@ -113,7 +113,7 @@ const SLOWEST_PER_SECOND: f64 = 1.0 / 60.0;
 /// The factor by which the limiter raises the rate after a time without a refusal.
 const FASTER: f64 = 1.25;
 /// The rate is raised after the time that this many requests take; fewer do not show whether the service allows the pace.
-const SHOWN_BY: u32 = 10;
+const REQUESTS_PER_RAISE: u32 = 10;
 
 /// The rate limiter that every request to the service passes. Cheap to clone; all clones share one state.
 #[derive(Clone)]
@@ -308,7 +308,7 @@ impl State {
     /// Raises the rate after a time without refusals.
     fn speed_up(&mut self, now: Instant) {
         let rested = now.saturating_duration_since(self.share_since);
-        let every = self.limits.slowed(self.share).period() * SHOWN_BY;
+        let every = self.limits.slowed(self.share).period() * REQUESTS_PER_RAISE;
         let every = every.clamp(times::FASTER_EVERY_MIN, times::FASTER_EVERY_MAX);
         if self.share < 1.0 && rested >= every {
             // A time without requests counts as well.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{clean_of, sentence, word};
-use super::budget::Charge;
+use super::budget::RowMemory;
 use super::ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 
 /// The login of a server.
@@ -176,7 +176,7 @@ fn hide_in(value: &mut Value, secrets: &[&str]) {
     }
 }
 
-/// Details of one instance: the whole object as received, with typed accessors that fail independently.
+/// Details of one instance: the whole object without its secrets, with typed accessors that fail independently.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detail {
     /// The requested instance. An answer about another instance is refused.
@@ -347,7 +347,7 @@ pub struct ListPage<R> {
     /// `rowCount`. The specification does not define whether it counts the page or the whole list.
     pub row_count: Option<u64>,
     /// Memory for all rows, unless it is counted with each row.
-    pub charge: Option<Charge>,
+    pub memory: Option<RowMemory>,
 }
 
 #[cfg(test)]

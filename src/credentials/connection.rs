@@ -123,7 +123,7 @@ pub async fn connect(
         Ok(content) => Some(content),
         Err(SecretProblem::NoSecret(_)) => None,
         // No Secret can have this name, so none of ours has it.
-        Err(SecretProblem::NoName(no_name)) => {
+        Err(SecretProblem::InvalidName(no_name)) => {
             let words = format!("{no_name}: fix spec.connectionSecret.name");
             return Ok((known(None, Some(words), None), false));
         }

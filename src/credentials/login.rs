@@ -22,7 +22,7 @@ pub enum LoginFact {
     /// The Secret that the operator should create does not exist.
     Missing,
     /// The Secret of this version was made for this Instance and has no living owner: it was restored from a backup.
-    Unowned(String),
+    Reclaimable(String),
     /// The login cannot be used.
     Problem(Readiness),
     Unread(String),
@@ -220,8 +220,8 @@ impl<'a> LoginSecret<'a> {
             None => None,
             Some(managed) => {
                 let ownership = managed.ownership(&content);
-                if ownership == Ownership::Unowned {
-                    return LoginFact::Unowned(version);
+                if ownership == Ownership::Reclaimable {
+                    return LoginFact::Reclaimable(version);
                 }
                 if let Some(conflict) = managed.conflict(ownership) {
                     return LoginFact::Problem(conflict);
@@ -269,7 +269,7 @@ fn of_problem(problem: &SecretProblem, key: &str) -> LoginFact {
         SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
             missing("put the login password there")
         }
-        SecretProblem::NoName(_) => invalid(
+        SecretProblem::InvalidName(_) => invalid(
             Reason::LoginSecretNotFound,
             "fix the name of the Secret in spec.login",
         ),

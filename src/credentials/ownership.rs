@@ -1,6 +1,6 @@
 //! Decides which Instance owns a Secret. The operator uses and changes a Secret of its own making only if the Instance owns it by
 //! its owner reference. A Secret that was restored from a backup has lost that reference. The operator recognizes it by labels that
-//! only the operator, or a user who may write the Secret, can set, and becomes its owner again.
+//! only the operator, or a user who may write the Secret, can set, and makes the Instance its owner again.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::names::{GROUP, MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE};
@@ -43,9 +43,9 @@ pub(super) struct ManagedSecret<'a> {
 pub(super) enum Ownership {
     /// The Instance controls it, and its label names this role or none.
     Ours,
-    /// It was made for this Instance, or for the one whose server it imported. Its owner reference is missing or names a deleted
+    /// It was made for this Instance, or for the one whose server this Instance imported. Its owner reference is missing or names a deleted
     /// Instance of the same name.
-    Unowned,
+    Reclaimable,
     /// It was made for a former Instance of this name. Kubernetes is about to collect it.
     Former,
     /// It has no owner, and its labels do not show that it was made for this Instance. A user may hand it over.
@@ -105,7 +105,7 @@ impl<'a> ManagedSecret<'a> {
             .flatten();
         let is_marked = marker.is_some_and(|marker| markers.any(|own| own.as_str() == marker));
         if is_opaque && is_without_living_owner && is_made_by_operator && is_marked {
-            Ownership::Unowned
+            Ownership::Reclaimable
         } else if controller.is_some_and(is_former) {
             Ownership::Former
         } else if is_opaque && content.owners.is_empty() {
@@ -123,7 +123,7 @@ impl<'a> ManagedSecret<'a> {
             "Secret {name} exists and is not the {role} Secret of this Instance, so it is neither used nor changed: {remedy}"
         );
         let message = match ownership {
-            Ownership::Ours | Ownership::Unowned => return None,
+            Ownership::Ours | Ownership::Reclaimable => return None,
             Ownership::Former => {
                 let message = format!(
                     "Secret {name} belongs to a former Instance of this name, so it is neither used nor changed: Kubernetes deletes \

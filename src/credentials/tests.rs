@@ -211,24 +211,24 @@ fn a_restored_secret_is_adopted_only_by_its_own_instance() {
         content
     };
     // Recognized by its label without an owner, and by label or owner if the owner is gone.
-    assert_eq!(whose(&marked(FORMER), &restored), Ownership::Unowned);
+    assert_eq!(whose(&marked(FORMER), &restored), Ownership::Reclaimable);
     let mut dead = marked(FORMER);
     owned_by(&mut dead, "web", FORMER);
-    assert_eq!(whose(&dead, &restored), Ownership::Unowned);
+    assert_eq!(whose(&dead, &restored), Ownership::Reclaimable);
     dead.labels.remove(SECRET_MARKER);
-    assert_eq!(whose(&dead, &restored), Ownership::Unowned);
+    assert_eq!(whose(&dead, &restored), Ownership::Reclaimable);
     // Restored twice: the owner is the object of the first restore.
     owned_by(&mut dead, "web", "uid-between");
     dead.labels
         .insert(SECRET_MARKER.into(), Marker::of_uid(FORMER).to_string());
-    assert_eq!(whose(&dead, &restored), Ownership::Unowned);
+    assert_eq!(whose(&dead, &restored), Ownership::Reclaimable);
     // A user removed the owner reference, and the Instance has no record yet.
     let fresh = instance(None, None);
-    assert_eq!(whose(&marked(UID), &fresh), Ownership::Unowned);
+    assert_eq!(whose(&marked(UID), &fresh), Ownership::Reclaimable);
     // The server of the Instance in another cluster was imported.
     let name = format!("web-{}", Marker::of_uid(FORMER));
     let imported = instance(Some(UID), Some(&name));
-    assert_eq!(whose(&marked(FORMER), &imported), Ownership::Unowned);
+    assert_eq!(whose(&marked(FORMER), &imported), Ownership::Reclaimable);
 
     // Any other difference means that it is not ours: marker, labels, type, role, or a living owner.
     assert_eq!(whose(&marked(FORMER), &fresh), Ownership::Free);

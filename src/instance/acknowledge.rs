@@ -42,7 +42,7 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
         return;
     }
     // An intent in status is itself the acknowledgement of the edit, and steps that change nothing at the service are quick.
-    let calls_unannounced = matches!(
+    let calls_without_status = matches!(
         plan.step,
         Step::Buy { .. }
             | Step::Operate {
@@ -52,14 +52,14 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
             | Step::Release { .. }
     );
     let is_idle = matches!(plan.step, Step::Rest) && !plan.is_ready();
-    if *acknowledged == Some(facts.generation) || !(calls_unannounced || is_idle) {
+    if *acknowledged == Some(facts.generation) || !(calls_without_status || is_idle) {
         return;
     }
     // Status must not claim a create before the intent is on record: if the record got lost, the claim would remain.
     if plan.buys() || plan.why.is_none() {
         plan.why = Some(waits(facts));
     }
-    if calls_unannounced {
+    if calls_without_status {
         plan.step = Step::Rest;
         plan.again = times::CALL_AFTER_ACKNOWLEDGEMENT;
     }
@@ -102,7 +102,7 @@ pub(super) async fn while_waiting(
     }
 }
 
-/// The readiness to report for an edit or a deletion that status does not show. None for an edit of a status without Ready.
+/// The readiness to report for an edit or a deletion that status does not show. None for an edit while status has no Ready.
 fn answer(facts: &Facts) -> Option<Readiness> {
     if facts.is_protected() {
         return Some(words::protected());

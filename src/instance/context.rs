@@ -77,14 +77,14 @@ impl Context {
             Ok(value) => Fact::Known(value),
             Err(error) if shows_absence(&error) => Fact::Absent,
             Err(error) => {
-                self.note_refusal(account, error.is_unauthorized());
+                self.note_failure(account, error.is_unauthorized());
                 Fact::Unknown(error.to_string())
             }
         }
     }
 
-    /// The service refused a call or a read. If it refused the token, the Account is reconciled.
-    pub fn note_refusal(&self, account: &ObjectKey, is_token_refused: bool) {
+    /// A call or a read failed. If the service refused its token, the Account is reconciled.
+    pub fn note_failure(&self, account: &ObjectKey, is_token_refused: bool) {
         if is_token_refused {
             (self.doubt_account)(account);
         }

@@ -33,12 +33,12 @@ pub fn add(detail: &mut Detail, row: Option<&Row>, status: &InstanceStatus) {
     }
 }
 
-/// The warning that belongs to a status now. Its message changes only with the expiry time, and once that is over.
+/// The warning that belongs to a status now. Its message changes only with the expiry time, and when that passes.
 pub fn warning(status: &InstanceStatus, now: Timestamp) -> Option<AdditionalCondition> {
     let at = status.expire_time.as_ref()?.0;
     let left = at.duration_since(now);
     let (reason, message) = if left.is_positive() {
-        let message = format!("the service expires the server at {at}: renew it at the service");
+        let message = format!("the server expires at {at}: renew it at the service");
         (Reason::ExpiresSoon, message)
     } else {
         let message = format!(

@@ -115,7 +115,7 @@ impl Ending<'_> {
         }
     }
 
-    /// No call was made: an operation may have ended, or a query is due.
+    /// No call was made: notes the end of an operation; the next read or recheck decides when the object is due.
     fn rested(&self, memory: &mut Memory) -> Duration {
         let (plan, observed, now) = (self.plan, self.observed, Instant::now());
         let is_reported = self.reported.is_ok();
@@ -126,7 +126,7 @@ impl Ending<'_> {
         if is_reported && plan.is_ready() {
             memory.pace.backoff.reset();
         }
-        // A read that is due may have to wait for the request limit.
+        // A read that is due may have to wait for the rate limiter.
         let read = reads::next_at(observed).map(|at| at.saturating_duration_since(now));
         let read = read.map(|wait| wait.max(times::OVERDUE_READ_RETRY));
         let waits = [Some(plan.again), synced::again(observed), read];

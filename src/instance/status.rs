@@ -85,8 +85,8 @@ fn server_id(
     observed: Option<&Observation>,
     changes: &StatusChanges,
 ) -> Option<String> {
-    // The recorded server, unless another server will replace it, or another Instance has the better right to it. The latter is
-    // known of an imported server only while the Account can be used.
+    // The recorded server, unless another server will replace it, or another Instance has the better right to it. For an
+    // imported server, the latter is known only while the Account can be used.
     let knows_owner = |it: &&Observation| {
         matches!(it.account, AccountFact::AccountSession(_)) || facts.imported().is_none()
     };
@@ -112,11 +112,11 @@ fn apply_ends(next: &mut InstanceStatus, changes: &StatusChanges, readiness: Opt
         next.retries.push(retry.clone());
     }
     if let Some(entry) = &changes.ended {
-        append_history(next, changes, entry);
+        record_end(next, changes, entry);
     }
 }
 
-/// The meaning of the selectors.
+/// The package, and what the selectors were resolved to.
 fn apply_references(next: &mut InstanceStatus, facts: &Facts, observed: Option<&Observation>) {
     // Nothing is pinned before the purchase.
     let resolved = observed.map_or_else(|| facts.status.resolved.clone(), references::pins);
@@ -196,8 +196,9 @@ fn forget_server(status: InstanceStatus) -> InstanceStatus {
     }
 }
 
-/// Adds an operation that ended to the history, once. A failed reinstall may have left an incomplete image.
-fn append_history(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryEntry) {
+/// Adds an operation that ended to the history, once, and ends its pauses if it succeeded. A failed reinstall may have left an
+/// incomplete image.
+fn record_end(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryEntry) {
     let mut history = next.history.iter();
     if history.all(|known| known.attempt != entry.attempt) {
         next.history.insert(0, entry.clone());
@@ -223,7 +224,7 @@ fn append_history(next: &mut InstanceStatus, changes: &StatusChanges, entry: &Hi
     }
 }
 
-/// The operation in status. It stays from its intent to its end, regardless of other changes.
+/// The operation in status. It stays until it ends, and after a failure until Ready; a create stays until its refusal.
 fn operation(
     facts: &Facts,
     changes: &StatusChanges,

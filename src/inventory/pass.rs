@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::row::Row;
 use crate::api::Marker;
-use crate::cloud::{self, CallPriority, Charge, Client, ListPage, NoMemory, Place, ServerId};
+use crate::cloud::{self, CallPriority, Client, ListPage, NoMemory, Place, RowMemory, ServerId};
 
 /// More pages than any place has: 200,000 servers at 50 a page. A listing with as many counts as endless.
 const MOST_PAGES: u32 = 4_000;
@@ -198,7 +198,7 @@ impl PassBuilder {
     pub(super) fn row(
         &mut self,
         fields: &Map<String, Value>,
-        charge: impl FnOnce(usize) -> Result<Option<Charge>, NoMemory>,
+        charge: impl FnOnce(usize) -> Result<Option<RowMemory>, NoMemory>,
     ) -> Result<Option<Arc<Row>>, NoMemory> {
         let Some(row) = Row::read(fields) else {
             return Ok(None);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use crate::api::Marker;
-use crate::cloud::{Charge, ImageId, NoMemory, ServerFields, ServerId};
+use crate::cloud::{ImageId, NoMemory, RowMemory, ServerFields, ServerId};
 
 /// Fields with an address of the server: the public one, and that in a private network.
 const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
@@ -46,7 +46,7 @@ pub struct Row {
 /// The memory that is charged for a row. It is no part of the row's value.
 #[derive(Debug, Default)]
 struct Paid {
-    _charge: Option<Charge>,
+    _charge: Option<RowMemory>,
 }
 
 impl PartialEq for Paid {
@@ -87,7 +87,7 @@ impl Row {
     /// Charges the memory of the row; fails if there is not enough.
     pub(super) fn charged(
         mut self,
-        charge: impl FnOnce(usize) -> Result<Option<Charge>, NoMemory>,
+        charge: impl FnOnce(usize) -> Result<Option<RowMemory>, NoMemory>,
     ) -> Result<Self, NoMemory> {
         // The allocator's minimum and its rounding.
         let text = |text: &str| text.len() + 16;

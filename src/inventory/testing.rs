@@ -26,7 +26,7 @@ pub(super) fn page(
         unreadable: served - rows.len(),
         rows,
         row_count,
-        charge: None,
+        memory: None,
     }
 }
 

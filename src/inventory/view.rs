@@ -24,7 +24,7 @@ pub struct View {
     pub(super) failing: Option<Arc<ListingFailure>>,
     /// So many known servers vanished at once that the listings prove no absence.
     pub(super) breaker_open: bool,
-    /// When the last two passes began to which the service answered "no such place", the newest last. Counts only in a place
+    /// The beginnings of the last two passes that were answered with "no such place", the newest last. Counts only in a place
     /// that was never listed.
     pub(super) nowhere: [Option<Instant>; 2],
 }

@@ -104,7 +104,7 @@ fn shard(count: u16, pod: Option<&str>) -> Result<Shard, String> {
 }
 
 /// The name of a namespace, or nothing.
-pub(super) fn namespace(text: &str) -> Result<String, valid::NoName> {
+pub(super) fn namespace(text: &str) -> Result<String, valid::InvalidName> {
     let name = text.trim();
     match name.is_empty() {
         true => Ok(String::new()),

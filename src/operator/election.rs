@@ -96,7 +96,7 @@ pub(super) async fn find_births(api: Api<Instance>, feed: Feed) {
         match listed {
             Ok(list) => {
                 let version = list.metadata.resource_version.and_then(|v| v.parse().ok());
-                return feed.born_after(version.unwrap_or(u64::MAX));
+                return feed.set_born_after(version.unwrap_or(u64::MAX));
             }
             Err(error) => tracing::warn!(
                 error = chain(&error),

@@ -70,7 +70,7 @@ pub(super) async fn run(
     let accounts = ObjectQueue {
         store: parts.stores.accounts.clone(),
         requests: requests.accounts,
-        places: ACCOUNT_RECONCILES,
+        workers: ACCOUNT_RECONCILES,
         // Each Account is a flow of its own, and is never reconciled twice at the same time.
         bound: Box::new(|_| 1),
         metrics: context.metrics.clone(),
@@ -90,7 +90,7 @@ pub(super) async fn run(
     let instances = ObjectQueue {
         store: parts.stores.instances.clone(),
         requests: requests.instances,
-        places: concurrency.into(),
+        workers: concurrency.into(),
         bound: Box::new(move |flow| instance::bound(&sessions, flow)),
         metrics: context.metrics.clone(),
         heartbeat: heartbeat("Instances"),

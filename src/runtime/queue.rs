@@ -35,7 +35,7 @@ pub struct ObjectQueue<K> {
     pub store: Store<K>,
     pub requests: Requests,
     /// Maximum number of concurrent reconciles.
-    pub places: usize,
+    pub workers: usize,
     /// Maximum number of concurrent reconciles of one flow.
     pub bound: Box<dyn Fn(&Flow) -> usize + Send + Sync>,
     pub metrics: Metrics,
@@ -50,7 +50,7 @@ impl<K: Stored> ObjectQueue<K> {
     where
         F: Fn(Arc<DeserializeGuard<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
     {
-        let mut schedule = Schedule::new(self.places);
+        let mut schedule = Schedule::new(self.workers);
         let mut reconciles = FuturesUnordered::new();
         let kind = K::kind(&());
         let controller = kind.to_lowercase();

@@ -1,6 +1,6 @@
 //! Sessions with services. Accounts with the same endpoint, token and connection settings share one session, with its client,
-//! inventory and catalog; each has an account session of its own in it. All Accounts with one endpoint and token share a request
-//! limit.
+//! inventory and catalog; each has an account session of its own in it. All Accounts with one endpoint and token share a rate
+//! limiter.
 //!
 //! A token exists in memory only while an account session uses it. A new version of its Secret makes the operator read it again.
 
@@ -57,7 +57,7 @@ pub struct Sessions {
 type Wake = dyn Fn(InstanceUid, Option<Priority>) + Send + Sync;
 
 struct Inner {
-    sessions: AtomicU64,
+    next_number: AtomicU64,
     shard: Shard,
     cluster: String,
     http: Http,
@@ -65,7 +65,7 @@ struct Inner {
     wake: Arc<Wake>,
     owners: Owners,
     began: Mutex<Instant>,
-    /// Every claim to a server counts.
+    /// Set by commands: a claim to a server counts regardless of its credential.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
     on_doubt: Box<opening::OnDoubt>,
@@ -92,7 +92,7 @@ impl Sessions {
         let wake: Arc<Wake> = Arc::new(wake);
         let woken = wake.clone();
         let inner = Arc::new(Inner {
-            sessions: AtomicU64::new(1),
+            next_number: AtomicU64::new(1),
             shard,
             owners: Owners::new(cluster.clone(), move |subject| woken(subject, None)),
             began: Mutex::new(Instant::now()),
@@ -205,7 +205,7 @@ impl Sessions {
                 }
                 Err(error) => {
                     let (namespace, name) = (&account.namespace, &account.name);
-                    tracing::warn!(namespace, name, %error, "the copy of a token is of no use");
+                    tracing::warn!(namespace, name, %error, "the copy of a token cannot be used");
                 }
             }
         }
@@ -269,7 +269,7 @@ impl Sessions {
         newest.map_or(0, |newest| newest.shared.slots.number())
     }
 
-    /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is
+    /// The last usable account session of an Account, or else one that was never usable, for deletions: it exists even if the Account, its Secret or the token is
     /// gone. None with `newest_is_refused` if it shares the session of the newest account session, since the service refuses the
     /// same token there.
     pub fn last_account_session(

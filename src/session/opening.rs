@@ -158,7 +158,7 @@ impl Sessions {
         let wake = move |subject| woken(subject, None);
         let settings = Settings::default();
         let inventory = Inventory::spawn(client.clone(), settings, wake, cancel.clone());
-        let number = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
+        let number = self.inner.next_number.fetch_add(1, Ordering::Relaxed);
         let sessions = Arc::downgrade(&self.inner);
         client.health().on_doubt(move |doubt| {
             if let Some(inner) = sessions.upgrade() {

@@ -1,6 +1,6 @@
 //! The versions of Secrets, as the watches show them, and the reading of a Secret.
 
-use crate::api::valid::{self, NoName};
+use crate::api::valid::{self, InvalidName};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
@@ -122,7 +122,7 @@ pub enum SecretProblem {
     /// No object can have this name. Only an object that is older than the schema's rule, or a manifest that the plugin reads,
     /// names such a Secret.
     #[error(transparent)]
-    NoName(NoName),
+    InvalidName(InvalidName),
     /// The Secret has no such key.
     #[error("Secret {secret} has no key {key}")]
     NoKey { secret: String, key: String },
@@ -210,7 +210,7 @@ impl Content {
 /// # Errors
 /// The Secret cannot exist, does not exist, or could not be read.
 pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Content, SecretProblem> {
-    valid::object_name(name).map_err(SecretProblem::NoName)?;
+    valid::object_name(name).map_err(SecretProblem::InvalidName)?;
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     match call("read Secret", api.get(name)).await {
         Ok(mut secret) => Ok(Content::of(&mut secret)),

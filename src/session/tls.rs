@@ -197,7 +197,7 @@ impl TlsPart {
                 self.not_found,
                 format!(" in namespace {namespace}: create it with {content}"),
             ),
-            SecretProblem::NoName(_) => (self.not_found, format!(": fix {field}")),
+            SecretProblem::InvalidName(_) => (self.not_found, format!(": fix {field}")),
             SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
                 (self.not_found, format!(": put {content} there"))
             }

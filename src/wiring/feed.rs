@@ -1,7 +1,7 @@
 //! Handles the events of all watches: updates the indexes of the process and wakes the objects that an event concerns. The program
 //! and the closed loop of the tests both use it, each with its own stores and queues.
 //!
-//! A watch calls `*_shown` before the object is in the store, and the method named after the kind once it is. Accounts and Secrets
+//! A watch calls `*_shown` before it changes the store, and the method named after the kind once the store is up to date. Accounts and Secrets
 //! are those of the shard; Instances are those of all shards.
 
 use super::changes::Changes;
@@ -79,7 +79,7 @@ impl Feed {
     }
 
     /// Objects whose first version is newer than this one count as created in the term of this process.
-    pub fn born_after(&self, version: u64) {
+    pub fn set_born_after(&self, version: u64) {
         self.0.born_after.store(version, Ordering::SeqCst);
     }
 
@@ -171,7 +171,7 @@ impl Feed {
     /// A Secret appeared, changed or went: the objects that refer to it are woken, as urgently as after an edit.
     pub fn secret(&self, notice: &Notice) {
         if !self.0.instances.secrets.note(notice) {
-            return; // the version is known already, or the Secret never was
+            return; // the version is known already, or no such Secret was known
         }
         let (references, change) = (&self.0.references, Some(Priority::Change));
         for account in references.accounts_by_secret.of(&notice.key) {

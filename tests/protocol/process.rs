@@ -98,7 +98,7 @@ impl Process {
     /// From here on it reconciles. An object newer than this version was created in its term.
     pub fn lead(&self, version: u64) {
         self.feed.begin_term();
-        self.feed.born_after(version);
+        self.feed.set_born_after(version);
         self.leads.store(true, Ordering::SeqCst);
         // The harness ends the term, as the loss of a Lease would.
         let _ = self.term.extend_until(Instant::now() + FOR_LIFE);

@@ -213,9 +213,9 @@ impl Replay {
             let why = "a Secret of the operator gets its current content".to_owned();
             self.add_step(Effect::InPlace, None, why)?;
         }
-        let is_unowned = matches!(self.observed.login, LoginFact::Unowned(_));
+        let is_reclaimable = matches!(self.observed.login, LoginFact::Reclaimable(_));
         let flow = self.with_stand_in();
-        match is_unowned {
+        match is_reclaimable {
             true => flow,
             // The write was added to a plan without a step, whose readiness may be a wait.
             false => self.rest(plan),

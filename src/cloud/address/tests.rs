@@ -95,7 +95,7 @@ const ALLOWED: &[&str] = &[
 fn every_form_of_an_internal_address_is_known() {
     for (text, kind) in REFUSED {
         let address: IpAddr = text.parse().unwrap();
-        assert_eq!(internal(address), Some(*kind), "{text}");
+        assert_eq!(internal_class(address), Some(*kind), "{text}");
     }
 }
 
@@ -103,6 +103,6 @@ fn every_form_of_an_internal_address_is_known() {
 fn public_and_private_addresses_are_allowed() {
     for text in ALLOWED {
         let address: IpAddr = text.parse().unwrap();
-        assert_eq!(internal(address), None, "{text}");
+        assert_eq!(internal_class(address), None, "{text}");
     }
 }

@@ -8,7 +8,7 @@ use super::super::cloud_call::CloudCall;
 use super::*;
 
 fn has_room(share: &Share, bytes: usize) -> Option<Reservation> {
-    share.room(bytes).now_or_never()
+    share.reserve(bytes).now_or_never()
 }
 
 /// Takes reservations one after another until the budget is used up.
@@ -61,7 +61,7 @@ async fn the_remaining_memory_limits_calls_and_rows_and_one_call_is_always_possi
         "at most a third of the rest"
     );
     assert!(budget.share("b").charge(MEBIBYTE).is_ok());
-    let mut next = Box::pin(share.room(30 * MEBIBYTE));
+    let mut next = Box::pin(share.reserve(30 * MEBIBYTE));
     assert!(
         next.as_mut().now_or_never().is_none(),
         "another call is in flight"
@@ -133,7 +133,7 @@ async fn an_abandoned_wait_leaves_nothing_reserved() {
     let budget = Budget::new(30, 0);
     let share = budget.share("a");
     let held = all_of(&share, 10);
-    let waited = tokio::time::timeout(Duration::from_secs(1), share.room(10)).await;
+    let waited = tokio::time::timeout(Duration::from_secs(1), share.reserve(10)).await;
     assert!(waited.is_err());
     drop(held);
     assert!(has_room(&share, 10).is_some());
@@ -152,7 +152,7 @@ async fn a_successful_answer_opens_the_remaining_budget_at_once() {
     let silent: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
     let held: Vec<Reservation> = silent.iter().flat_map(|one| all_of(one, 10)).collect();
     let share = budget.share("a");
-    let mut waiting = Box::pin(share.room(10));
+    let mut waiting = Box::pin(share.reserve(10));
     assert!(waiting.as_mut().now_or_never().is_none());
     share.ended(true);
     assert!(waiting.as_mut().now_or_never().is_some());
@@ -208,7 +208,7 @@ proptest! {
             let share = &shares[who];
             share.ended(well);
             if takes {
-                let mut room = Box::pin(share.room(bytes));
+                let mut room = Box::pin(share.reserve(bytes));
                 match room.as_mut().now_or_never() {
                     Some(room) => rooms.push(room),
                     None => waits.push(room),

@@ -4,7 +4,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
 use super::super::answer::{Answer, Reading, row_count};
-use super::super::budget::{Charge, NoMemory};
+use super::super::budget::{NoMemory, RowMemory};
 use super::super::decode::fields;
 use super::super::error::Error;
 use super::super::ids::Place;
@@ -47,7 +47,7 @@ impl Client {
         let (share, is_whole) = (&self.caller.share, self.caller.whole_rows);
         let token = self.caller.token.expose_secret();
         let copies = if is_whole { WHOLE_ROW } else { list.memory() };
-        let mut charge: Option<Charge> = None;
+        let mut memory: Option<RowMemory> = None;
         let read = |mut row: Map<String, Value>, size: usize| {
             hide(&mut row, &[token]);
             let Some(mut offer) = Offer::read(list, &row) else {
@@ -55,7 +55,7 @@ impl Client {
             };
             // A copy of a row's texts is no longer than the row. Twice the type itself, since the list grows by doubling.
             let taken = share.charge(copies * size + 2 * size_of::<Offer>())?;
-            match &mut charge {
+            match &mut memory {
                 Some(all) => all.join(taken),
                 none => *none = Some(taken),
             }
@@ -65,7 +65,7 @@ impl Client {
             Ok(Some(offer))
         };
         let listed = self.rows(priority, list, page, read).await?;
-        Ok(within(list, ListPage { charge, ..listed }))
+        Ok(within(list, ListPage { memory, ..listed }))
     }
 
     /// One page of a list. `read` gets each row that is an object, with the length of its text, as it arrives.
@@ -107,7 +107,7 @@ impl Client {
             rows,
             unreadable,
             row_count,
-            charge: None,
+            memory: None,
         })
     }
 }

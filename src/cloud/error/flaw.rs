@@ -22,8 +22,8 @@ pub(super) fn flaw(why: &CertificateError) -> Cow<'static, str> {
             "its certificate was issued by an authority that the operator does not trust"
         }
         CertificateError::BadSignature => {
-            "its certificate was issued by an authority that the operator does not trust: one of the same name is trusted, and its \
-             key is another one, or RSA of fewer than 2048 bits"
+            "its certificate was issued by an authority that the operator does not trust: a trusted one has the \
+             same name but another key, or RSA of fewer than 2048 bits"
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "its certificate is not for servers: issue it with the extended key usage serverAuth"

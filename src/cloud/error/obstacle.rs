@@ -15,7 +15,7 @@ pub(in crate::cloud) enum TransportError {
     Carrier,
     /// Until the deadline of the call, other calls under way left no memory for its answer.
     #[error("the answers to other calls under way left no memory for this one")]
-    NoRoom,
+    NoAnswerMemory,
 }
 
 /// An error and all its sources.
@@ -40,7 +40,7 @@ pub(super) fn obstacle(cause: &TransportError) -> Cow<'static, str> {
     let source = match cause {
         TransportError::Network(source) => source,
         TransportError::Carrier => return "the connection did not open".into(),
-        TransportError::NoRoom => {
+        TransportError::NoAnswerMemory => {
             return "the answers to other calls left no memory for this one".into();
         }
     };

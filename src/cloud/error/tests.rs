@@ -371,7 +371,7 @@ fn an_error_that_the_operator_retries_by_itself_is_marked_so() {
     let not_sent = Error {
         operation: CloudCall::Create,
         path: "/instance/create".into(),
-        fault: Fault::NotSent(TransportError::NoRoom),
+        fault: Fault::NotSent(TransportError::NoAnswerMemory),
     };
     let words = not_sent.to_string();
     assert!(

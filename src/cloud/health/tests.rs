@@ -91,7 +91,10 @@ async fn a_readable_refusal_is_no_outage_and_a_missing_answer_is() {
         (refused(CloudCall::Task, 401, "Authenticated.Token"), false),
         (refused(CloudCall::Task, 404, "NotFound"), false),
         (
-            error(CloudCall::Task, Fault::NotSent(TransportError::NoRoom)),
+            error(
+                CloudCall::Task,
+                Fault::NotSent(TransportError::NoAnswerMemory),
+            ),
             false,
         ),
     ] {

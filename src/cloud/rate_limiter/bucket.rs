@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Lets one request pass per period in the long run, and a burst after an idle period.
+/// Lets one request pass per period in the long run, and a burst after idle time.
 #[derive(Debug)]
 pub(super) struct Bucket {
     period: Duration,
@@ -25,7 +25,7 @@ impl Bucket {
     }
 
     /// The same bucket at another pace, from now on. `due` stays, but is at most one new period from now. So without a burst, the
-    /// former pace delays no request longer than one new period, and frequent changes of the pace let no more requests pass.
+    /// former pace delays a request by at most one new period, and frequent changes of the pace admit no additional requests.
     pub(super) fn repaced(&self, period: Duration, burst: u32, now: Instant) -> Self {
         Self {
             due: self.due.min(now + period),

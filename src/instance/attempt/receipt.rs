@@ -69,7 +69,7 @@ impl Attempt<'_> {
             true => Outcome::Unknown(error.category()),
             false => {
                 self.context
-                    .note_refusal(&self.observed.account_key, error.is_unauthorized());
+                    .note_failure(&self.observed.account_key, error.is_unauthorized());
                 refusal::refused(error, verb, self.observed)
             }
         };

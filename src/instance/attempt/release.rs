@@ -41,13 +41,13 @@ impl Attempt<'_> {
             Err(error) => {
                 let wait = memory.pace.backoff.fail();
                 let wait = wait.max(error.retry_after().unwrap_or_default());
-                // An error that may pass automatically is followed by another call soon, even if the service requested a longer wait.
+                // A retryable error is followed by another call soon. After 429, the rate limiter waits for the requested time.
                 let wait = match error.is_retryable() {
                     true => wait.min(times::DEPENDENCY_RETRY_MAX),
                     false => wait,
                 };
                 self.context
-                    .note_refusal(&self.observed.account_key, error.is_unauthorized());
+                    .note_failure(&self.observed.account_key, error.is_unauthorized());
                 ReleaseCall {
                     at,
                     accepted: was_accepted,

@@ -107,6 +107,7 @@ impl Memory {
         if let Some(call) = refused {
             call.nonce.clone_from(&shown.nonce);
         }
+        // A call that another process made, since this view is not older than the writes of this process (`behind.rs`).
         if self.call_of(shown).is_none() {
             let former = self.call.take().filter(|former| former.number == number);
             let harmless = former.as_ref().filter(|former| former.state.is_harmless());

@@ -1,5 +1,4 @@
-//! The parts of a memory. Each part has one owner, the stage that decides what the values mean; earlier and later stages may
-//! record what they learned.
+//! The parts of a memory. The owners of a part decide what its values mean; other stages may record what they learned.
 
 use crate::api::conditions::Reason;
 use crate::instance::memory::look::{Look, Poll};
@@ -46,7 +45,7 @@ pub struct Observations {
     pub confirmed: Option<Instant>,
     /// The credential under which the recorded server was last listed; it identifies the server's account.
     pub shown_by: Option<Arc<str>>,
-    /// The token of `spec.reconcile` that has not been carried out yet, and when it was first seen.
+    /// The token of `spec.reconcile` whose read is pending, and when it was first seen.
     pub reconcile: Option<Box<(String, Instant)>>,
 }
 
@@ -61,14 +60,14 @@ pub struct Pacing {
     pub busy_since: Option<Instant>,
 }
 
-/// Writes to the object, and its newest known version. Owned by `report`, `acknowledge` and the watch, which continue while
-/// another stage waits. An observation therefore never overwrites this part.
+/// Writes to the object, and its newest known version. Owned by `report`, and by `acknowledge` and the watch, which continue while
+/// a stage waits. An observation therefore never overwrites this part.
 #[derive(Clone, Debug, Default)]
 pub struct StatusWrites {
     /// The newest resourceVersion that the watch showed or that answered our own write, and since when it is known. An older
     /// object in the cache is not acted upon. Versions are integers that only grow, except in a restore of etcd.
     pub newest_version: Option<(u64, Instant)>,
-    /// The generation that the last status of this process reported, or whose report was given up: no call waits for that report.
+    /// The generation that the last status of this process reported, or whose report was given up: no call waits for either.
     pub acknowledged: Option<i64>,
     /// The progress that status does not show yet, and since when it has lasted.
     pub progress: Option<(Reason, Instant)>,

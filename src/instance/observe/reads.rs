@@ -1,7 +1,7 @@
 //! Which read of task or detail is due, and when the next one will be: pure rules over an observation.
 //!
 //! The detail is read again after a pause that depends on the situation (the table below), or at once if the listing shows a
-//! change; while a task is followed, usually not before its end. A failed read is repeated after its own pause, regardless of the
+//! change; while a task is followed, usually once it has ended. A failed read is repeated after its own pause, regardless of the
 //! listing.
 //!
 //! | Situation | Pause |

@@ -63,7 +63,7 @@ async fn look_up(
             };
             let answer = query.resolve(&session.shared.catalog).await;
             let is_token_refused = answer.as_ref().is_err_and(|why| why.unauthorized);
-            context.note_refusal(&observed.account_key, is_token_refused);
+            context.note_failure(&observed.account_key, is_token_refused);
             let answer = answer.map(|id| ResolvedReference { id, from });
             let answer = answer.map_err(|why| why.readiness);
             let is_obstacle = answer.is_err();
@@ -130,7 +130,7 @@ pub(super) async fn package_on_sale(
     observed.found.on_sale = match listed {
         Ok(list) => row(&list).map_or(Fact::Absent, Fact::Known),
         Err(unread) => {
-            context.note_refusal(&observed.account_key, unread.unauthorized);
+            context.note_failure(&observed.account_key, unread.unauthorized);
             Fact::Unknown(unread.why)
         }
     };

@@ -27,7 +27,7 @@ pub(super) fn blank(observed: &InSession<'_>) -> PurchaseRecord {
         // Nothing shows with which values an adopted or imported server was bought, so those in the spec count.
         target: diff::as_specified(observed),
         waiting_password: false,
-        // Empty if a selector has not been resolved: nothing shows the value of an adopted or imported server.
+        // Empty if a selector has not been resolved, as it can be for an adopted or imported server.
         package: id(Reference::Package),
         firewall: (facts.spec.firewall.as_ref()).map(|_| id(Reference::Firewall)),
         resolved: references::pins(observed),
@@ -48,8 +48,8 @@ pub(super) fn following(observed: &InSession<'_>, former: &PurchaseRecord) -> Pu
     // A restored object keeps the marker of the original one.
     record.uid.clone_from(&former.uid);
     (record.lost, record.failed) = (former.lost, former.failed);
-    // The newest place comes last. If no call of the former record had an effect, the former places have no server, except one of
-    // an earlier attempt that a token without rights in its region could not see.
+    // The newest place comes last. If no call of the former record had an effect, the former places have no server, unless one of
+    // an earlier attempt is hidden from a token without rights in its region.
     let left_no_server = (observed.memory.nothing_bought(former) || former.bought_nothing())
         && !recreate::needs_proof_again(observed, former);
     if !left_no_server {

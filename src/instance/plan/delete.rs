@@ -1,5 +1,5 @@
 //! The object is being deleted: release the recorded server, then every server with the marker, then prove that none is left,
-//! then remove the finalizer (rule 8). Or keep the server, if the spec requires that.
+//! then remove the finalizer (rule 8 of `docs/maintainers/proof.md`). Or keep the server, if the spec requires that.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{DeletionPolicy, PurchaseRecord};
@@ -81,12 +81,12 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
         || servers.iter().any(was_released);
     let doubt = match is_in_doubt {
         true => {
-            "; but a call for it was not seen to end, or the service did not show it: look at the service's console"
+            "; but a call for it may still run, or the service did not show it: look at the service's console"
         }
         false => "",
     };
     let password = match observed.facts.spec.login.generate {
-        Some(_) => "; the Secret with its generated password goes with this Instance",
+        Some(_) => "; the Secret with its generated password is deleted with this Instance",
         None => "",
     };
     let note = format!(
@@ -183,7 +183,7 @@ fn finish(observed: &Observation) -> Plan {
     }
 }
 
-/// Whether the record shows that the service refused every create.
+/// Whether the record shows that the service refused every create since a server was proven gone.
 fn bought_nothing(observed: &Observation) -> bool {
     let record = observed.facts.purchase();
     record.is_some_and(PurchaseRecord::bought_nothing)
@@ -219,7 +219,7 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
 
 /// The instant after which both passes of the proof must begin.
 ///
-/// If the outcome of every attempt is known, and no server was reported as not found without having been observed before, this is
+/// If the outcome of every attempt is known, and every server that was reported as not found had been observed before, this is
 /// when the last server was known to be gone, or else when the last call ended. Otherwise a request may still take effect, or a
 /// server that no listing has shown may still appear, so the passes begin after the settling time.
 fn proof_since(observed: &InSession<'_>) -> Instant {

@@ -146,8 +146,9 @@ impl<'a> Comparison<'a> {
         let undecided = ended::undecided(observed, applied);
         let is_requested = differs
         || is_new
-        // An undecided reinstall stays requested, unless it changed the image and the server shows the new one: then it happened.
-        || (undecided.is_some() && spec.image == applied.image);
+        // An undecided reinstall stays requested, unless the spec has the key of that reinstall and a new image, which the server
+        // shows: then it happened.
+        || undecided.is_some_and(|it| spec.image == applied.image || spec.key != it.target.key);
         if spec.image.is_empty() || !is_requested {
             // An empty image means that the selectors of the spec are unresolved.
             return ReinstallDecision::No;
@@ -158,9 +159,9 @@ impl<'a> Comparison<'a> {
         let shown = observation::text(detail, "imageResourceUUID").unwrap_or("another one");
         let image = &spec.image;
         let what = match named {
-            Some(named) if named != image => format!(
-                "spec.reinstall.token is new and acknowledges image {named}, the spec wants {image}"
-            ),
+            Some(named) if named != image => {
+                format!("spec.reinstall has a new token, but image {named}; the spec wants {image}")
+            }
             _ if spec.image != applied.image => {
                 format!("the spec wants image {image}, the server has {shown}")
             }
@@ -189,7 +190,7 @@ impl<'a> Comparison<'a> {
                     ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest => (
                         Reason::ReinstallNeedsApproval,
                         format!(
-                            "set a new spec.reinstall.token and spec.reinstall.image to {image}"
+                            "set spec.reinstall.image to {image}, and a new spec.reinstall.token"
                         ),
                     ),
                 };
@@ -200,7 +201,7 @@ impl<'a> Comparison<'a> {
                 Readiness::stalled(reason, message)
             }
         };
-        ReinstallDecision::Held(match policy::is_observed(observed) {
+        ReinstallDecision::Held(match policy::is_observed(observed) && undecided.is_none() {
             true => policy::differs(&what),
             false => held,
         })

@@ -147,24 +147,23 @@ pub(super) fn undecided<'a>(observed: &'a Observation, applied: &Applied) -> Opt
         .find(|it| it.reason == EndReason::OutcomeUnknown && waits(observed, applied, it))
 }
 
-/// Whether this operation waits for time or for a user. A reinstall with an unknown outcome does if the spec still requests it, or
-/// went back before its end, and the server may have its key instead. An edit after that decides: the user has seen the doubt.
+/// Whether this operation waits for time or for a user. A reinstall with an unknown outcome does if the spec still requests it. It
+/// also does if the spec, or only its key, went back before that end, since the server may have the other image or key. Any edit
+/// after the end decides: the user has seen the doubt.
 pub(super) fn waits(observed: &Observation, applied: &Applied, retry: &Retry) -> bool {
-    let is_requested = |target| is_same_installation(observed, applied, target);
-    let is_seen = retry.generation < observed.facts.generation;
-    let has_other_key = retry.target.key != applied.key;
+    let (target, key) = (retry.target.clone(), applied.key.clone());
+    let desired = diff::target(Verb::Reinstall, applied, diff::as_specified(observed));
+    let is_requested = |target: &Applied| is_same_installation(&desired, target);
+    let is_other = target.key != key || target.image != applied.image;
+    let has_gone_back =
+        is_other && is_requested(applied) || is_requested(&Applied { key, ..target });
     retry.reason != EndReason::OutcomeUnknown
         || is_requested(&retry.target)
-        || has_other_key && !is_seen && is_requested(applied)
+        || has_gone_back && retry.generation == observed.facts.generation
 }
 
-/// Whether the spec requests this installation: image, key and token of a reinstall.
-pub(super) fn is_same_installation(
-    observed: &Observation,
-    applied: &Applied,
-    target: &Applied,
-) -> bool {
-    let desired = diff::target(Verb::Reinstall, applied, diff::as_specified(observed));
+/// Whether these request the same installation: image, key and token of a reinstall.
+fn is_same_installation(one: &Applied, other: &Applied) -> bool {
     let of = |applied: &Applied| {
         let Applied {
             image,
@@ -176,7 +175,7 @@ pub(super) fn is_same_installation(
         } = applied.clone();
         (image, key, reinstall)
     };
-    of(&desired) == of(target)
+    of(one) == of(other)
 }
 
 /// The readiness to report after an operation ended badly. A failure is `Stalled` once there were as many in a row as
@@ -187,15 +186,13 @@ pub(super) fn why(retry: &Retry) -> Readiness {
     let is_hopeless =
         usize::try_from(retry.times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
     let failure = format!("the {verb} failed: {message}; it is retried");
+    let unknown = format!(
+        "the outcome of the {verb} is unknown: {message}; it is retried if the spec still requests it"
+    );
     match retry.reason {
         EndReason::Refused => Readiness::refused(message, Reason::OperationRefused),
         EndReason::OutcomeUnknown => words::undecided(message),
-        EndReason::AnswerLost => Readiness::reconciling(
-            failed,
-            format!(
-                "the outcome of the {verb} is unknown: {message}; it is retried if the spec still asks for it"
-            ),
-        ),
+        EndReason::AnswerLost => Readiness::reconciling(failed, unknown),
         EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => match is_hopeless {
             true => Readiness::stalled(failed, failure),
             false => Readiness::reconciling(failed, failure),

@@ -66,8 +66,9 @@ fn when_idle(server: &Comparison<'_>) -> Readiness {
         && shown != image
     {
         let message = format!(
-            "the server has image {shown}, the spec has {image}; nothing is erased because of that: set spec.image.id to {shown} \
-             to accept it (if a failed reinstall left it, that erases the disk); a new spec.reinstall.token erases it for {image}"
+            "the server has image {shown}, the spec has {image}; the disk is untouched: to keep {shown}, set spec.image.id to it \
+             (which erases the disk if a failed reinstall left {shown}); to install {image}, set a new spec.reinstall.token and \
+             spec.reinstall.image (which erases the disk)"
         );
         return Readiness::drifted(Reason::ImageDiffers, message);
     }

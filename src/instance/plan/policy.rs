@@ -115,7 +115,11 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::Finish
         | Step::Retain { .. } => false,
     };
+    let reason = plan.why.as_ref().map(|why| why.reason);
+    let is_in_doubt = reason == Some(Reason::OutcomeUnknown) && !observed.facts.is_protected();
     let plan = match is_allowed {
+        // The edit that ends the pause would count as made by a user who has seen the doubt.
+        true if is_in_doubt => plan,
         true => plan.because(Some(holds(observed))),
         false => instead(plan, holds(observed)),
     };

@@ -21,7 +21,7 @@ pub(super) fn login(observed: &Observation) -> OrPlan<KnownLogin> {
         LoginFact::Problem(readiness) => Plan::rest(readiness.clone(), times::IDLE_REQUEUE),
         LoginFact::Unread(why) => unread(why),
         LoginFact::Missing => generate(observed),
-        LoginFact::Unowned(version) => restore_owner(observed, version),
+        LoginFact::Reclaimable(version) => restore_owner(observed, version),
         LoginFact::NotRead => Plan::needing(NeededRead::Login),
     }))
 }
@@ -69,7 +69,7 @@ pub(super) fn settle_first(observed: &Observation, operation: &Operation) -> Opt
     let plan = match &observed.login {
         LoginFact::NotRead => Plan::needing(NeededRead::Login),
         LoginFact::Unread(why) => unread(why),
-        LoginFact::Unowned(current) => restore_owner(observed, current),
+        LoginFact::Reclaimable(current) => restore_owner(observed, current),
         LoginFact::Ready(login) if login.is_waiting() && login.secret.as_ref() == Some(version) => {
             let version = version.clone();
             Plan::act(Step::Secret(Chore::Settle { version }))

@@ -37,7 +37,7 @@ pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
         Fact::Unknown(why) => {
             format!("server {id} is imported; its detail could not be read: {why}")
         }
-        _ => format!("server {id} is imported, and is read until the service is done with it"),
+        _ => format!("server {id} is imported; the service is still working on it"),
     }
 }
 
@@ -72,8 +72,8 @@ pub(super) fn overdue(note: &str) -> Readiness {
 }
 
 /// The message for an unknown outcome of a call.
-pub(super) fn doubt(attempt: Option<&NewestCall>, verb: Verb) -> String {
-    match attempt.and_then(|attempt| attempt.doubt.as_ref()) {
+pub(super) fn doubt(call: Option<&NewestCall>, verb: Verb) -> String {
+    match call.and_then(|call| call.doubt.as_ref()) {
         Some(doubt) => format!("{doubt}; the outcome of the {verb} is unknown"),
         None => format!("no answer to an earlier {verb} is on record; its outcome is unknown"),
     }
@@ -104,8 +104,8 @@ pub(super) fn undecided(doubt: &str) -> Readiness {
     let message = format!(
         "{doubt}, and nothing at the service shows whether the server was reinstalled; the reinstall is not repeated, since that \
          could erase the disk twice: check the server; to reinstall it again, set a new spec.reinstall.token; to keep it, set \
-         spec.image, spec.login and spec.reinstall back to the values in status.applied, or edit another field if they have these \
-         values"
+         spec.image, spec.login and spec.reinstall back to the values in status.applied, or, if they already have \
+         these, edit another field"
     );
     Readiness::stalled(Reason::OutcomeUnknown, message)
 }

@@ -74,7 +74,7 @@ pub fn digest(status: &InstanceStatus) -> u64 {
     digest.finish()
 }
 
-/// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation, the nonce of its newest
+/// JSON patch on `/status`. It tests the UID, the generation, the observed generation, the number of the newest operation, the nonce of its newest
 /// call and whether that has its receipt, the text of the record if a test can contain it, and the types of the conditions. Then it
 /// replaces the whole status except for the conditions of other controllers. A merge would never remove a field, and a re-created
 /// object of the same name must not get this status. A process whose watch is late (it has just taken over) must not revert what
@@ -88,6 +88,7 @@ async fn write(
 ) -> Result<Option<String>, KubeError> {
     let mut operations = vec![
         json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
+        json!({"op": "test", "path": "/metadata/generation", "value": facts.generation}),
         json!({"op": "test", "path": "/status/observedGeneration", "value": facts.status.observed_generation}),
         json!({"op": "test", "path": "/status/attempt", "value": facts.status.attempt}),
     ];

@@ -59,7 +59,7 @@ impl Listing {
             rows,
             row_count,
             unreadable: 0,
-            charge: None,
+            memory: None,
         }
     }
 }
@@ -92,7 +92,7 @@ fn pages(listed: &[(&[u32], Option<u64>)]) -> Vec<Page> {
         rows: ids.iter().map(|id| row(*id)).collect(),
         row_count: *row_count,
         unreadable: 0,
-        charge: None,
+        memory: None,
     };
     listed.iter().map(page).collect()
 }

@@ -40,7 +40,7 @@ fn queue(names: &[&str], places: usize, heartbeat: Heartbeat) -> (ObjectQueue<Co
     let queue = ObjectQueue {
         store,
         requests,
-        places,
+        workers: places,
         bound: Box::new(|_| usize::MAX),
         metrics: Metrics::default(),
         heartbeat,

@@ -204,7 +204,7 @@ fn a_retained_server_is_named_in_an_event_and_not_released() {
     assert!(kept(&away).is_some(), "this needs no Account");
     let running = retained(Scene::recorded(Some(ID), |_| {}));
     let note = kept(&running).unwrap();
-    assert!(note.contains("not seen to end"), "{note}");
+    assert!(note.contains("may still run"), "{note}");
 }
 
 #[test]

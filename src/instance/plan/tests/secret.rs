@@ -212,7 +212,7 @@ fn a_secret_without_owner_gets_its_owner_back_before_its_password_is_used() {
     let unowned = |scene: Scene| {
         scene.with(|observed| {
             observed.secret_version = Some(SECOND.into());
-            observed.login = LoginFact::Unowned(SECOND.into());
+            observed.login = LoginFact::Reclaimable(SECOND.into());
         })
     };
     let (first, second) = (

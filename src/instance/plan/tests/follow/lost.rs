@@ -277,3 +277,51 @@ fn after_a_withdrawn_reinstall_with_another_password_the_one_of_the_spec_is_set(
     let due = (State::Reconciling, Reason::ChangingPassword);
     assert_eq!(reason(&plan), Some(due));
 }
+
+/// Only the key went back before the end: the server may have the other one, and the token does not erase it again.
+#[test]
+fn after_a_withdrawn_key_a_user_decides_also_if_the_token_or_an_accepted_image_stays() {
+    let lost = |image: &str, token: Option<&str>| {
+        let target = Applied {
+            image: image.into(),
+            key: Some("key-2".into()),
+            password_secret: None,
+            reinstall: token.map(Into::into),
+            ..as_bought()
+        };
+        let open = open_operation(Verb::Reinstall, target, CallState::Unknown);
+        let open = open.status(|status| {
+            let operation = status.operation.as_mut().unwrap();
+            operation.before.image = Some(image.into());
+        });
+        let open = with_spec(open, |spec| {
+            spec.image.id = Some(image.into());
+            spec.reinstall = token.map(|token| crate::api::Reinstall {
+                token: token.into(),
+                image: None,
+            });
+        });
+        later(shows(open, &[("imageResourceUUID", image)]), SETTLE * 2)
+    };
+    let unknown = (State::Stalled, Reason::OutcomeUnknown);
+    for (image, token) in [("img-1", Some("a")), ("img-2", None)] {
+        let lost = lost(image, token);
+        assert_eq!(reason(&lost.plan()), Some(unknown), "{image}");
+        let ended = lost.written();
+        assert_eq!(begins(&ended), Some(Verb::ModifyPassword), "{image}");
+        let set = ended.status(|status| {
+            status.operation = None;
+            status.applied.as_mut().unwrap().password_secret = Some("login/1".into());
+        });
+        assert_eq!(begins(&set), None, "{image}");
+        assert_eq!(reason(&set.plan()), Some(unknown), "{image}");
+        let paused = with_spec(set, |spec| spec.pause = Some(crate::api::Pause::default()));
+        assert_eq!(reason(&paused.plan()), Some(unknown), "{image}");
+        let observed = with_spec(paused, |spec| {
+            (spec.pause, spec.management_policy) = (None, crate::api::ManagementPolicy::Observe);
+        });
+        assert_eq!(reason(&observed.plan()), Some(unknown), "{image}");
+        let seen = observed.with(|observed| observed.facts.generation += 1);
+        assert_ne!(reason(&seen.plan()), Some(unknown), "{image}");
+    }
+}
