@@ -50,11 +50,12 @@ impl SecretNotWritten {
 
     /// A Secret could not be read, so nothing is written.
     pub(super) fn unread(problem: SecretProblem) -> Self {
-        match &problem {
-            SecretProblem::Unread { source, .. } if source.obstacle().is_some() => Self::Refused(
-                Readiness::reconciling(Reason::SecretReadFailed, problem.to_string()),
-            ),
-            _ => Self::Failed(problem.to_string()),
+        let words = problem.to_string();
+        match problem {
+            SecretProblem::Unread { source, .. } if source.obstacle().is_some() => {
+                Self::Refused(Readiness::reconciling(Reason::SecretReadFailed, words))
+            }
+            _ => Self::Failed(words),
         }
     }
 }

@@ -155,11 +155,10 @@ pub(super) fn waits(observed: &Observation, applied: &Applied, retry: &Retry) ->
     let desired = diff::target(Verb::Reinstall, applied, diff::as_specified(observed));
     let is_requested = |target: &Applied| is_same_installation(&desired, target);
     let is_other = target.key != key || target.image != applied.image;
-    let has_gone_back =
-        is_other && is_requested(applied) || is_requested(&Applied { key, ..target });
+    let is_reverted = is_other && is_requested(applied) || is_requested(&Applied { key, ..target });
     retry.reason != EndReason::OutcomeUnknown
         || is_requested(&retry.target)
-        || has_gone_back && retry.generation == observed.facts.generation
+        || is_reverted && retry.generation == observed.facts.generation
 }
 
 /// Whether these request the same installation: image, key and token of a reinstall.
@@ -193,9 +192,9 @@ pub(super) fn why(retry: &Retry) -> Readiness {
         EndReason::Refused => Readiness::refused(message, Reason::OperationRefused),
         EndReason::OutcomeUnknown => words::undecided(message),
         EndReason::AnswerLost => Readiness::reconciling(failed, unknown),
-        EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => match is_hopeless {
-            true => Readiness::stalled(failed, failure),
-            false => Readiness::reconciling(failed, failure),
-        },
+        _ if is_hopeless => Readiness::stalled(failed, failure),
+        EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => {
+            Readiness::reconciling(failed, failure)
+        }
     }
 }
