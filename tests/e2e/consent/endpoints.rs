@@ -228,7 +228,7 @@ async fn the_copy_of_a_token_goes_to_an_allowed_endpoint_only() {
         }
     })
     .await;
-    assert!(world.logs().contains("the copy of a token is of no use"));
+    assert!(world.logs().contains("the copy of a token cannot be used"));
     let url = world.sim.url().to_owned();
     world.environment(ALLOWED, &url);
     world.restart().await;

@@ -41,7 +41,7 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     quiet(&world, "careful").await;
     let other = json!({"reinstall": {"token": "two", "image": IMAGE}});
     edit(&world, "careful", other).await;
-    let words = ["acknowledges image img-debian12aaaa", OTHER_IMAGE];
+    let words = ["a new token, but image img-debian12aaaa", OTHER_IMAGE];
     world
         .until("careful", "names the other image", |instance| {
             let ready = condition(instance, "Ready").unwrap();

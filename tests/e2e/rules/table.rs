@@ -167,7 +167,7 @@ fn accounts() -> Vec<Case> {
 fn references() -> Vec<Case> {
     vec![
         Case::rule(
-            "set either spec.package.code or a filter",
+            "set exactly one of spec.package.code and a filter",
             "package",
             [
                 json!({"code": "c"}),
@@ -181,7 +181,7 @@ fn references() -> Vec<Case> {
             ],
         ),
         Case::rule(
-            "set either spec.image.id or a selector",
+            "set exactly one of spec.image.id and a selector",
             "image",
             [
                 json!({"id": "img-1"}),
@@ -220,7 +220,7 @@ fn imports() -> Vec<Case> {
     let address = |text: &str| json!({"address": text});
     vec![
         Case::rule(
-            "set either import.id or a filter",
+            "set exactly one of import.id and a filter",
             "import",
             [
                 json!({"id": "ecs-1"}),
