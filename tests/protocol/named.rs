@@ -199,7 +199,7 @@ schedules! {
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, CrashAfter);
     q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_it_is_withdrawn => "bought 1, left 1, erased 1, passwords 1; web-1 OutcomeUnknown":
         one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).at(6_000, Spec(1, with_password()));
-    q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_it_is_withdrawn_right_before_the_end => "bought 1, left 1, erased 1, passwords 1; web-1 OutcomeUnknown":
+    q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_it_is_withdrawn_at_a_later_write_of_status => "bought 1, left 1, erased 1, passwords 1; web-1 OutcomeUnknown":
         one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).on(Status, 4, Before(Spec(1, with_password())));
     q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_a_user_decides => "bought 1, left 1, erased 1, passwords 1; web-1 Available":
         one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).at(6_000, Spec(1, with_password())).at(200_000, Spec(1, json!({"deletionPolicy": "Retain"})));
