@@ -49,8 +49,8 @@ pub(super) struct Caller {
     pub whole_rows: bool,
 }
 
-/// A permit for one call: a passage of the rate limiter, and memory for the answer. Dropping the permit returns both. A mutating call
-/// has the memory before its intent is recorded; a read waits for memory within its deadline.
+/// A permit for one call: a passage of the rate limiter, and memory for the answer. Dropping the permit returns both. A mutating
+/// call has the memory before its intent is recorded; a read waits for memory within its deadline.
 #[derive(Debug)]
 #[must_use = "a permit holds a passage of the rate limiter, and memory, until it is dropped"]
 pub struct Permit {

@@ -43,8 +43,8 @@ pub(super) struct ManagedSecret<'a> {
 pub(super) enum Ownership {
     /// The Instance controls it, and its label names this role or none.
     Ours,
-    /// It was made for this Instance, or for the one whose server this Instance imported. Its owner reference is missing or names a deleted
-    /// Instance of the same name.
+    /// It was made for this Instance, or for the one whose server this Instance imported. Its owner reference is missing or names a
+    /// deleted Instance of the same name.
     Reclaimable,
     /// It was made for a former Instance of this name. Kubernetes is about to collect it.
     Former,

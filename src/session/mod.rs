@@ -269,9 +269,9 @@ impl Sessions {
         newest.map_or(0, |newest| newest.shared.slots.number())
     }
 
-    /// The last usable account session of an Account, or else one that was never usable, for deletions: it exists even if the Account, its Secret or the token is
-    /// gone. None with `newest_is_refused` if it shares the session of the newest account session, since the service refuses the
-    /// same token there.
+    /// The last usable account session of an Account, or else one that was never usable, for deletions: it exists even if the
+    /// Account, its Secret or the token is gone. None with `newest_is_refused` if it shares the session of the newest account
+    /// session, since the service refuses the same token there.
     pub fn last_account_session(
         &self,
         account: &ObjectKey,

@@ -1,8 +1,8 @@
 //! Handles the events of all watches: updates the indexes of the process and wakes the objects that an event concerns. The program
 //! and the closed loop of the tests both use it, each with its own stores and queues.
 //!
-//! A watch calls `*_shown` before it changes the store, and the method named after the kind once the store is up to date. Accounts and Secrets
-//! are those of the shard; Instances are those of all shards.
+//! A watch calls `*_shown` before it changes the store, and the method named after the kind once the store is up to date. Accounts
+//! and Secrets are those of the shard; Instances are those of all shards.
 
 use super::changes::Changes;
 use super::objects::Objects;

@@ -74,13 +74,13 @@ pub fn digest(status: &InstanceStatus) -> u64 {
     digest.finish()
 }
 
-/// JSON patch on `/status`. It tests the UID, the generation, the observed generation, the number of the newest operation, the nonce of its newest
-/// call and whether that has its receipt, the text of the record if a test can contain it, and the types of the conditions. Then it
-/// replaces the whole status except for the conditions of other controllers. A merge would never remove a field, and a re-created
-/// object of the same name must not get this status. A process whose watch is late (it has just taken over) must not revert what
-/// its predecessor wrote about a newer spec, about an operation that the predecessor announced since, or about its receipt. The end
-/// of a failed operation is not tested, so such a process may report the operation as open again. Returns the new version; None if
-/// the object is gone.
+/// JSON patch on `/status`. It tests the UID, the generation, the observed generation, the number of the newest operation, the
+/// nonce of its newest call and whether that has its receipt, the text of the record if a test can contain it, and the types of the
+/// conditions. Then it replaces the whole status except for the conditions of other controllers. A merge would never remove a
+/// field, and a re-created object of the same name must not get this status. A process whose watch is late (it has just taken over)
+/// must not revert what its predecessor wrote about a newer spec, about an operation that the predecessor announced since, or about
+/// its receipt. The end of a failed operation is not tested, so such a process may report the operation as open again. Returns the
+/// new version; None if the object is gone.
 async fn write(
     context: &Context,
     facts: &Facts,
