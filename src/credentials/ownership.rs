@@ -100,10 +100,9 @@ impl<'a> ManagedSecret<'a> {
         let is_made_by_operator = label(MANAGED_BY) == Some(MANAGER) && role == Some(self.role);
         let of_owner = || controller.map(|owner| Marker::of_uid(&owner.uid).to_string());
         let marker = label(SECRET_MARKER).map(str::to_owned).or_else(of_owner);
-        let mut markers = [Some(instance.marker), instance.imported.as_ref()]
-            .into_iter()
-            .flatten();
-        let is_marked = marker.is_some_and(|marker| markers.any(|own| own.as_str() == marker));
+        let own = [Some(instance.marker), instance.imported.as_ref()];
+        let is_own = |marker: String| own.iter().flatten().any(|own| own.as_str() == marker);
+        let is_marked = marker.is_some_and(is_own);
         if is_opaque && is_without_living_owner && is_made_by_operator && is_marked {
             Ownership::Reclaimable
         } else if controller.is_some_and(is_former) {
@@ -127,7 +126,7 @@ impl<'a> ManagedSecret<'a> {
             Ownership::Former => {
                 let message = format!(
                     "Secret {name} belongs to a former Instance of this name, so it is neither used nor changed: Kubernetes deletes \
-                     it with that Instance"
+                     it soon; if a server still has its password, copy that first"
                 );
                 return Some(Readiness::reconciling(Reason::SecretNameConflict, message));
             }
@@ -141,15 +140,17 @@ impl<'a> ManagedSecret<'a> {
         Some(Readiness::stalled(Reason::SecretNameConflict, message))
     }
 
-    pub(super) fn labels(&self) -> BTreeMap<String, String> {
-        let mut labels = self
-            .template
-            .map(|it| it.labels.clone())
-            .unwrap_or_default();
+    /// The labels for the Secret as it was read. It keeps its marker, which may be that of the Instance from which the server was
+    /// imported: the policy in `deploy/shared` admits no other one.
+    pub(super) fn labels(&self, read: Option<&Content>) -> BTreeMap<String, String> {
+        let template = self.template;
+        let mut labels = template.map_or_else(BTreeMap::new, |it| it.labels.clone());
+        let known = read.and_then(|read| read.labels.get(SECRET_MARKER));
+        let marker = known.map_or(self.owner.marker.as_str(), String::as_str);
         let ours = [
             (MANAGED_BY, MANAGER),
             (SECRET_ROLE, self.role),
-            (SECRET_MARKER, self.owner.marker.as_str()),
+            (SECRET_MARKER, marker),
         ];
         labels.extend(ours.map(|(name, value)| (name.to_owned(), value.to_owned())));
         labels

@@ -165,7 +165,7 @@ impl SecretClient<'_> {
         let mut secret = json!({
             "metadata": {
                 "name": managed.name,
-                "labels": managed.labels(),
+                "labels": managed.labels(read),
                 "annotations": change.annotations(managed),
             },
             "data": change.data(),

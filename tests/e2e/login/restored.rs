@@ -136,6 +136,34 @@ async fn login_a_restored_secret_without_its_owner_is_adopted_and_its_password_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn login_a_restored_secret_of_an_imported_server_is_adopted_and_its_password_stays() {
+    let mut world = Setup::default().imports().begin("imported-login").await;
+    world.apply(&generated("web")).await;
+    let web = world.ready("web").await;
+    let server = world.only_server(&web).id;
+    let password = server_password(&world, &web);
+    quiet_all(&world).await;
+    let login = get(&world, "web-login").await;
+    world.kill();
+    disaster(&world, &web, &["web-login"]).await;
+
+    // There is no record: only the server's name shows that the Secret was made for the Instance that bought it.
+    restore(&world, &login).await;
+    let mut import = generated("web");
+    import["spec"]["import"] = json!({"id": server});
+    world.apply(&import).await;
+    world.start().await;
+    let imported = in_force(&world, "web", "web-login").await;
+    owned_by(&world, "web-login", &imported).await;
+    assert_eq!(read(&world, "web-login").await["password"], password);
+    assert_eq!(password_of(&world, &server).unwrap(), password);
+    assert_eq!(create_calls(&world.sim), 1);
+    world.delete("web").await;
+    world.gone("web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_a_secret_whose_owner_reference_was_cut_gets_it_back_and_no_other_password() {
     let world = Setup::default().begin("cut-login").await;
     world.apply(&connected("web")).await;
