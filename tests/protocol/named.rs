@@ -199,8 +199,10 @@ schedules! {
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, CrashAfter);
     q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_it_is_withdrawn => "bought 1, left 1, erased 1, passwords 1; web-1 OutcomeUnknown":
         one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).at(6_000, Spec(1, with_password()));
-    q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_it_is_withdrawn_at_a_later_write_of_status => "bought 1, left 1, erased 1, passwords 1; web-1 OutcomeUnknown":
-        one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).on(Status, 4, Before(Spec(1, with_password())));
+    q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_it_is_withdrawn_right_before_the_end => "bought 1, left 1, erased 1, passwords 1; web-1 OutcomeUnknown":
+        one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).on(Status, 5, Before(Spec(1, with_password())));
+    q5f_a_key_instead_of_the_password_and_the_task_fails_and_it_is_withdrawn => "bought 1, left 1, passwords 1; web-1 Available":
+        one().tasks(5).at(15_000, Spec(1, with_key())).on(Reinstall, 1, TaskFails).at(16_000, Spec(1, with_password()));
     q5f_a_key_instead_of_the_password_and_a_crash_after_the_call_and_a_user_decides => "bought 1, left 1, erased 1, passwords 1; web-1 Available":
         one().at(4_000, Spec(1, with_key())).on(Reinstall, 1, CrashAfter).at(6_000, Spec(1, with_password())).at(200_000, Spec(1, json!({"deletionPolicy": "Retain"})));
     s1_stopped_for_the_same_image_and_the_answer_lost => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":

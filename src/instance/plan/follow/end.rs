@@ -43,7 +43,7 @@ impl OpenOperation<'_> {
                 let doubt = words::doubt(self.newest_call(), self.operation.verb);
                 self.call_failed(EndReason::OutcomeUnknown, &doubt)
             }
-            // This includes a password: a generated one counts as in force only if the service has confirmed it.
+            // This includes a password change: a generated password counts as in force only after a confirmed call.
             None => self.lost("nothing at the service shows whether it happened"),
         }
     }
@@ -158,9 +158,12 @@ impl OpenOperation<'_> {
         let message = failure.message.as_deref().unwrap_or_default();
         let mut changes = ended::badly(observed, self.operation.clone(), reason, message);
         changes.left_off = Some(server.is_still_off());
-        // The server may have another password than the applied one, so the one in the spec is set in any case.
+        // The server may have the other password of this operation, so the one in the spec is set again. A reinstall may even fail
+        // after it has set its password.
         let is_other = self.operation.target.password_secret != server.applied.password_secret;
-        if matches!(reason, EndReason::AnswerLost | EndReason::OutcomeUnknown) && is_other {
+        let is_in_doubt = matches!(reason, EndReason::AnswerLost | EndReason::OutcomeUnknown)
+            || (reason == EndReason::Failed && self.row().evidence == Evidence::Image);
+        if is_in_doubt && is_other {
             server.applied.password_secret = None;
             changes.applied = Some(server.applied.clone());
         }
