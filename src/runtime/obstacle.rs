@@ -54,7 +54,8 @@ impl Obstacle {
 const DENIED: [&str; 2] = ["denied request", "denied the request"];
 
 impl KubeError {
-    /// The cause of a refusal. None for any other error: no answer, a missing object, a conflict, or an overloaded apiserver.
+    /// The cause of a refusal. None for any other error: no answer, a missing object, a conflict, an overloaded apiserver, or a
+    /// credential that the apiserver does not accept (401), for which no permission is the remedy.
     pub fn obstacle(&self) -> Option<Obstacle> {
         let Self::Refused { status, .. } = self else {
             return None;
@@ -64,13 +65,13 @@ impl KubeError {
             Some(Obstacle::Policy)
         } else if status.code >= 500 && has("failed calling webhook") {
             Some(Obstacle::WebhookFails)
-        } else if !matches!(status.code, 400 | 401 | 403 | 413 | 422) {
+        } else if !matches!(status.code, 400 | 403 | 413 | 422) {
             None
         } else if has("quota:") || has("insufficient quota") {
             Some(Obstacle::Quota)
         } else if has("being terminated") {
             Some(Obstacle::NamespaceEnds)
-        } else if status.code == 401 || (has(" cannot ") && has(" resource \"")) {
+        } else if has(" cannot ") && has(" resource \"") {
             Some(Obstacle::Right)
         } else {
             Some(Obstacle::Other)
@@ -93,13 +94,9 @@ impl KubeError {
     /// Whether the caller lacks the permission: no role grants it, or a policy withholds it. A namespace that is full or being
     /// deleted refuses every caller with the same code.
     pub fn is_want_of_right(&self) -> bool {
-        match self.obstacle() {
-            Some(Obstacle::Policy) => true,
-            Some(Obstacle::Right | Obstacle::Other) => self.category() == "forbidden",
-            Some(Obstacle::Quota | Obstacle::NamespaceEnds | Obstacle::WebhookFails) | None => {
-                false
-            }
-        }
+        let obstacle = self.obstacle();
+        let may_be_a_right = matches!(obstacle, Some(Obstacle::Right | Obstacle::Other));
+        obstacle == Some(Obstacle::Policy) || (may_be_a_right && self.category() == "forbidden")
     }
 }
 
@@ -147,7 +144,7 @@ mod tests {
             ),
             (500, fails, Some(Obstacle::WebhookFails)),
             (403, role, Some(Obstacle::Right)),
-            (401, "Unauthorized", Some(Obstacle::Right)),
+            (401, "Unauthorized", None),
             (
                 403,
                 "secrets \"a\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>",
