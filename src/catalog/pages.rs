@@ -93,7 +93,7 @@ struct OfferAssembly {
     memory: Vec<RowMemory>,
     known: HashSet<String>,
     last: Vec<String>,
-    /// Length and `rowCount` of each page, except an empty or repeated one that ended the list.
+    /// Length and `rowCount` of each page, except an empty or repeated one that ended a list of several pages.
     counts: Vec<(usize, Option<u64>)>,
     unreadable: usize,
     doubled: bool,
@@ -107,7 +107,8 @@ impl OfferAssembly {
         let served = page.rows.len() + page.unreadable;
         let ids: Vec<String> = page.rows.iter().map(|row| row.id.clone()).collect();
         // Some services repeat their last page for every number beyond.
-        if served == 0 || (!ids.is_empty() && ids == self.last) {
+        let is_end = served == 0 || (!ids.is_empty() && ids == self.last);
+        if is_end && self.pages > 1 {
             return true;
         }
         self.counts.push((served, page.row_count));
@@ -123,7 +124,7 @@ impl OfferAssembly {
         }
         self.last = ids;
         // A page without new rows that differs from the last one: the list changed or repeats itself, or no row has an identifier.
-        self.rows.len() == before && self.pages > 1
+        is_end || (self.rows.len() == before && self.pages > 1)
     }
 
     fn finish(self) -> OfferList {
@@ -180,8 +181,12 @@ mod tests {
         let (list, ended) = listed(&[(&["a", "b"], None), (&["a", "b"], None)]);
         assert!(ended && list.steady, "the service ignores the page number");
         assert_eq!(list.rows.len(), 2);
-        let (_, ended) = listed(&[(&[], Some(0))]);
-        assert!(ended);
+        for count in [None, Some(0)] {
+            let (list, ended) = listed(&[(&[], count)]);
+            assert!(ended && list.steady);
+        }
+        let (list, ended) = listed(&[(&[], Some(5))]);
+        assert!(ended && !list.steady, "no rows, and a rowCount of five");
     }
 
     #[test]
