@@ -78,7 +78,7 @@ fn the_reference_of_metrics_is_up_to_date() {
          histogram with labels appears with its first event. Gauges that count objects (`instances`, `accounts`, `operations_in_progress`,\n\
          `servers_…`, `inventory_…`) are computed at each scrape by the process that is active on the [shard](shards.md) (`0-of-1` without\n\
          shards); a standby does not have them. Reconciles and queues have the metric names of controller-runtime. Generated from\n\
-         `src/runtime/metrics/`. See also [dashboard and alerts](monitoring.md#dashboard-and-alerts).\n\
+         `src/runtime/metrics.rs`. See also [dashboard and alerts](monitoring.md#dashboard-and-alerts).\n\
          \n\
          | Metric | Type | Labels | Meaning |\n\
          |---|---|---|---|\n",

@@ -30,9 +30,9 @@ pub struct AccountStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub inventory: Vec<PlaceInventory>,
-    /// The first 20 servers that no Instance owns, sorted by region, zone and identifier: bought by hand or by another cluster, or left by
-    /// a deleted Instance. unownedServers counts all of them. An entry lacks package and security group, which the listing does
-    /// not report; the command in its field import looks them up.
+    /// The first 20 servers that no Instance owns, sorted by region, zone and identifier: bought by hand or by another cluster,
+    /// or left by a deleted Instance. unownedServers counts all of them. An entry lacks package and security group, which the
+    /// listing does not report; the command in its field import looks them up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub unowned: Vec<UnownedServer>,
@@ -112,9 +112,9 @@ pub struct PlaceInventory {
     /// counts for at most about five minutes at a time.
     pub in_flight: i64,
     /// When the zone was last listed to its end, for all Instances in it. In their status, usedFlow and values that the listing
-    /// lacks may be older. The times of all zones are written once one is five minutes newer than written. Zones are listed about every
-    /// minute, sooner while operations are in progress, and up to every four minutes if spec.requests is low for the
-    /// number of servers; every five minutes if the operator only searches for servers of deleted Instances.
+    /// lacks may be older. The times of all zones are written once one is five minutes newer than written. Zones are listed
+    /// about every minute, sooner while operations are in progress, and up to every four minutes if spec.requests is low for
+    /// the number of servers; every five minutes if the operator only searches for servers of deleted Instances.
     pub last_listed_time: Option<Time>,
     /// Since when the zone cannot be listed, while that is the case; message has the reason. Unchanged while retries fail. If
     /// the service does not answer at all, the condition Ready reports that.

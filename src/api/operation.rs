@@ -40,14 +40,15 @@ pub struct Operation {
     #[serde(default)]
     pub target: Applied,
     /// The password of the operation is under a separate key for pending passwords in a Secret of the operator. If spec.login
-    /// changes to passwordSecretRef with this Secret and key, that is another password than the one of target. Also set if the server was adopted or imported and its password is not known.
+    /// changes to passwordSecretRef with this Secret and key, that is another password than the one of target. Also set if the
+    /// server was adopted or imported and its password is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_password: bool,
     /// The state of the server when the operation was announced.
     #[serde(default)]
     pub before: Before,
-    /// The service accepted the call. Always present, so that each patch can test it: one that knows only the intent must not replace
-    /// the receipt.
+    /// The service accepted the call. Always present, so that each patch can test it: one that knows only the intent must not
+    /// replace the receipt.
     #[serde(default)]
     pub accepted: bool,
     /// The service's asyncTaskUUID, if its answer contained one.

@@ -20,7 +20,7 @@ impl fmt::Display for Unlike {
     }
 }
 
-/// The first figure that does not fit; one that either side lacks fits.
+/// The first figure that does not fit; a figure that either side lacks counts as fitting.
 fn first_unlike(
     detail: &Detail,
     wanted: [Option<u64>; 2],

@@ -1,8 +1,8 @@
 //! Classifies an answer as a result, a refusal, or neither.
 //!
 //! The specification leaves error bodies open, and its field notes report refusals with a success status. So the body decides
-//! whether an answer with a success status is a result. A contradictory body is neither result nor refusal: for a mutating call the
-//! outcome is then unknown, and a read has learned nothing.
+//! whether an answer with a success status is a result. A body with a result that denies success, or has an error status, is
+//! neither result nor refusal: for a mutating call the outcome is then unknown, and a read has learned nothing.
 
 use std::time::Duration;
 
@@ -119,12 +119,14 @@ pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     }
 }
 
-/// A sentence of the service, fit for a message: it may also quote a password that this call did not send, such as the previous one.
+/// A sentence of the service, fit for a message: it may also quote a password that this call did not send, such as the previous
+/// one.
 pub(super) fn sentence(text: &str, secrets: &[&str]) -> String {
     clean(&hide_in(&clean_of(text, secrets)), &[])
 }
 
-/// Whether a body has both an error code and a message, which a result does not have.
+/// Whether a body without a result is a refusal: it has an error code and a message. A body with a result may have both, since a
+/// service may send any code with a success.
 fn reports_an_error(body: &Map<String, Value>) -> bool {
     bears_bad_code(body) && body.get("message").is_some_and(Value::is_string)
 }

@@ -11,9 +11,10 @@
 //!
 //! For calls, up to three sixths of the store are reserved in addition. A client with a call under way must leave all three
 //! free. A client without one must leave two free, or one if its latest call was answered. A client in a namespace without
-//! calls under way must leave none free. So services that occupy as much memory as they can do not delay the first call of
-//! another namespace, even if many of them share one namespace. Within that namespace, a few of them do not delay the first call
-//! of another client, and services that never answered, in any number, do not delay a client whose latest call was answered.
+//! calls under way must leave none free. So the services of one namespace, in any number, do not delay the first call of another
+//! namespace, even if they occupy as much memory as they can; services of some fifty namespaces together can delay it. Within
+//! their own namespace, a few of them do not delay the first call of another client, and services that never answered, in any
+//! number, do not delay a client whose latest call was answered.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -160,7 +161,7 @@ impl Budget {
 
 impl Share {
     /// Another share of the same budget, for this namespace.
-    pub(super) fn of(&self, namespace: &str) -> Self {
+    pub(super) fn for_namespace(&self, namespace: &str) -> Self {
         self.0.budget.share(namespace)
     }
 

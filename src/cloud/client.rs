@@ -85,7 +85,7 @@ impl Client {
     /// Counts the memory of its answers towards this namespace. By default they count towards no namespace.
     #[must_use]
     pub fn with_namespace(self, namespace: &str) -> Self {
-        self.with(|caller| caller.share = caller.share.of(namespace))
+        self.with(|caller| caller.share = caller.share.for_namespace(namespace))
     }
 
     /// Reports each call to an observer.

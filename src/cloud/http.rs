@@ -209,7 +209,7 @@ pub fn goes_in_the_clear(endpoint: &str, by_proxy: bool) -> bool {
 pub fn check_proxy(proxy: &str) -> Result<Url, BuildError> {
     let url = Url::parse(proxy.trim()).map_err(|_| BuildError::Proxy("is no URL"))?;
     if url.scheme() != "http" || url.host().is_none() {
-        return Err(BuildError::Proxy("is no http URL"));
+        return Err(BuildError::Proxy("does not begin with http:// and a host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(BuildError::Proxy("has user information in it"));

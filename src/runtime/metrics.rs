@@ -215,7 +215,7 @@ impl Default for Families {
             memory_limit: plain(
                 &mut all,
                 "cloud_server_operator_memory_limit_bytes",
-                "Memory limit of the process's control groups; 0 without a limit",
+                "Memory limit of the process's control groups; 0 without a limit or if it cannot be read",
             ),
             answer_memory: plain(
                 &mut all,

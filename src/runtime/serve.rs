@@ -49,7 +49,7 @@ pub(super) async fn serve(
 }
 
 /// Binds the address. `[::]` means every address of both families (of IPv6 alone, if the node sets `net.ipv6.bindv6only`), and
-/// every IPv4 address on a machine without IPv6.
+/// every IPv4 address if `[::]` cannot be bound, as on a machine without IPv6.
 async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     match TcpListener::bind(listen).await {
         Err(error)

@@ -91,12 +91,12 @@ fn the_smallest_package_that_fits_is_chosen_in_a_total_order() {
 
 #[test]
 fn a_package_without_a_size_does_not_match_a_size_filter() {
-    let dumb = read(&packages(), &json!({"packageCode": "dumb", "memory": 4}));
+    let without_cpu = read(&packages(), &json!({"packageCode": "small", "memory": 4}));
     let filter = PackageRef {
         cpu: Some(1),
         ..PackageRef::default()
     };
-    assert!(matches!(package(&[dumb], &filter), Choice::None(_)));
+    assert!(matches!(package(&[without_cpu], &filter), Choice::None(_)));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn an_image_is_chosen_only_if_exactly_one_matches() {
     };
     assert_eq!(image(&rows, &own, &[]), Choice::One("img-4".into()));
     let Choice::Many(several) = image(&rows, &named("Debian 12"), &[]) else {
-        panic!("one fits")
+        panic!("two images have this name")
     };
     assert_eq!(
         several.to_string(),
@@ -185,7 +185,7 @@ fn an_image_that_the_server_already_has_is_chosen_among_several() {
 fn at_most_four_candidates_are_named_and_long_names_are_cut() {
     let all = (0..30).map(|n| (format!("fw-{n:02}"), Some("w".repeat(200))));
     let Choice::None(near) = by_name(all.collect(), "web", &[]) else {
-        panic!("one fits")
+        panic!("none has this name")
     };
     let text = near.to_string();
     assert_eq!(text.matches("fw-").count(), 4);

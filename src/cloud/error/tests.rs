@@ -236,6 +236,7 @@ fn a_result_with_a_code_counts_as_a_result() {
         r#"{"id":"ecs-1"}"#,
         r#"{"id":"ecs-1","success":true}"#,
         r#"{"id":"ecs-1","code":"0","message":"ok"}"#,
+        r#"{"id":"ecs-1","code":"Anything","message":"ok"}"#,
     ] {
         assert_eq!(create(202, body).unwrap(), "ecs-1");
     }

@@ -13,7 +13,7 @@ fn error(operation: CloudCall, fault: Fault) -> Error {
     }
 }
 
-fn lost() -> Error {
+fn not_sent() -> Error {
     let fault = Fault::NotSent(TransportError::Carrier);
     error(CloudCall::Task, fault)
 }
@@ -48,7 +48,7 @@ async fn the_first_failed_call_begins_a_doubt_and_the_next_answer_ends_it() {
     let (health, doubts) = counting();
     let began = Instant::now();
     for _ in 0..3 {
-        health.ended(CloudCall::Task, Instant::now(), Some(&lost()));
+        health.ended(CloudCall::Task, Instant::now(), Some(&not_sent()));
         tokio::time::advance(S).await;
     }
     assert_eq!(health.trouble().unwrap().since, began, "it does not move");
@@ -57,7 +57,7 @@ async fn the_first_failed_call_begins_a_doubt_and_the_next_answer_ends_it() {
     let busy = refused(CloudCall::Stop, 409, "Busy");
     health.ended(CloudCall::Stop, Instant::now(), Some(&busy));
     assert_eq!(health.trouble(), None);
-    health.ended(CloudCall::Task, Instant::now(), Some(&lost()));
+    health.ended(CloudCall::Task, Instant::now(), Some(&not_sent()));
     assert_eq!(doubts.load(Ordering::SeqCst), 2);
 }
 
@@ -83,9 +83,9 @@ async fn an_unanswered_call_begins_a_doubt_long_before_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_readable_refusal_is_no_outage_and_a_missing_answer_is() {
+async fn only_an_unreachable_service_and_a_5xx_are_an_outage() {
     for (error, outage) in [
-        (lost(), true),
+        (not_sent(), true),
         (refused(CloudCall::Task, 503, "Maintenance"), true),
         (refused(CloudCall::Task, 429, "TooMany"), false),
         (refused(CloudCall::Task, 401, "Authenticated.Token"), false),

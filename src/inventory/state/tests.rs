@@ -145,7 +145,7 @@ async fn the_strongest_attention_sets_the_pace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_of_several_pages_speeds_up_with_as_many_operations() {
+async fn a_listing_speeds_up_once_as_many_operations_run_as_it_has_pages() {
     let mut bench = Bench::new();
     let rows = |from: usize| {
         (from..from + 50).map(|n| row(&format!("ecs-{n}"), &format!("o-{n}"), "STARTED"))

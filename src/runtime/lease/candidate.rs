@@ -53,7 +53,7 @@ impl Candidate {
                         "the Leases could not be read or written; deploy/operator/leader-election.yaml shows the necessary rights"
                     );
                     self.logged.clear();
-                    self.leases.settings.retry_period
+                    self.interval()
                 }
             };
             self.leases.heartbeat.beat();

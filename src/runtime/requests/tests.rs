@@ -87,7 +87,7 @@ async fn requests_with_valid_names_are_sent() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_a_path_is_not_sent_and_reported_as_malformed() {
+async fn a_name_that_is_a_path_is_reported_as_malformed_and_not_sent() {
     let sent = Sent::default();
     let client = sent.client();
     for name in [
@@ -177,7 +177,8 @@ fn requests_that_the_program_never_makes_are_refused() {
 }
 
 proptest! {
-    /// Regardless of namespace and name, each request that is sent concerns that kind, in that namespace or in none.
+    /// In a valid namespace, each request that is sent concerns that kind in that namespace, regardless of the name. Callers must
+    /// validate the namespace: one with a `#` can name another kind. Here a request names a valid one in any case.
     #[test]
     fn no_name_makes_a_request_leave_its_namespace_and_kind(
         namespace in "(team-a|[-a-z/.?#%&=0-9]{0,24}|\\PC{0,8})",

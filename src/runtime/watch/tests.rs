@@ -132,7 +132,7 @@ enum RequestKind {
     /// A watch that streams the initial list first.
     Stream,
     Page,
-    /// A watch for the changes since then.
+    /// A watch for the changes since a list.
     Watch,
 }
 
@@ -170,7 +170,7 @@ enum Mood {
     Endless,
     /// A watch is refused with 410.
     Gone,
-    /// The apiserver refuses a stream of the existing objects, so they are read in pages.
+    /// The apiserver gives no stream of the existing objects, so they are read in pages.
     Paged(NoStream),
     /// The same, and a page does not come to its end.
     EndlessPages,
@@ -395,7 +395,7 @@ async fn an_expired_version_means_new_listings_at_a_bounded_rate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_after_failures_grow_to_ten_seconds_and_are_reset_after_a_while() {
+async fn waits_after_failures_grow_to_a_maximum_and_are_reset_after_a_while() {
     let mut waits = waits();
     let mut wait = async || {
         let wait = waits.next().unwrap();

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 const ID: &str = "ecs-1";
 const UID: &str = "0d1c9d4e-0000-4000-8000-000000000001";
 
-/// The effects, each as verdict, operation or reason, and the notes.
+/// The effects, each with its operation or reason, and the notes.
 type Shown = (Vec<(Effect, String)>, Vec<String>);
 
 struct Case {
