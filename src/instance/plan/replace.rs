@@ -112,7 +112,9 @@ fn unreported_end(observed: &OnRecord<'_>) -> Option<HistoryEntry> {
     let (reason, words) = match &observed.task {
         Fact::Known(TaskState::Failed { reason }) => (Some(EndReason::Failed), reason.clone()),
         Fact::Known(TaskState::Succeeded) if open.call() == verb => (None, None),
-        _ if matches!(open.call(), Verb::Create | Verb::Reinstall) => (None, None),
+        _ if open.call() == Verb::Create || (open.call() == Verb::Reinstall && open.accepted) => {
+            (None, None)
+        }
         _ => {
             let words = "the server was gone before it was known to be done";
             (Some(EndReason::Superseded), Some(words.to_owned()))

@@ -426,23 +426,31 @@ fn a_server_that_status_dropped_with_the_end_of_its_operation_is_not_reported_ag
 
 #[test]
 fn an_operation_on_a_server_that_is_gone_ends_when_status_drops_the_server() {
-    for (verb, task, reason) in [
-        (Verb::Reinstall, Fact::Absent, None),
+    for (verb, accepted, task, reason) in [
+        (Verb::Reinstall, true, Fact::Absent, None),
+        (
+            Verb::Reinstall,
+            false,
+            Fact::NotRead,
+            Some(EndReason::Superseded),
+        ),
         (
             Verb::ModifyPassword,
+            true,
             Fact::Absent,
             Some(EndReason::Superseded),
         ),
         (
             Verb::Reinstall,
+            true,
             Fact::Known(TaskState::Failed { reason: None }),
             Some(EndReason::Failed),
         ),
     ] {
         let scene = missing(1, SETTLE).status(|status| {
             status.operation = Some(Operation {
-                accepted: true,
-                task_id: Some("t-9".into()),
+                accepted,
+                task_id: accepted.then(|| "t-9".into()),
                 ..operation(verb, as_bought())
             });
         });
