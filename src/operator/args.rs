@@ -35,7 +35,7 @@ pub(super) struct RunArgs {
 
     /// Send requests only to this endpoint, for all Accounts; may be given several times. A URL and what lies below it, such as
     /// https://cloud.example/api, or hosts, such as *.cloud.example (https, every host below cloud.example); a port of * is any.
-    /// Any endpoint to which the Account's Secret consents when absent.
+    /// When absent: any endpoint to which the Account's Secret consents, except internal addresses.
     #[arg(
         long = "allowed-endpoint",
         env = "CSO_ALLOWED_ENDPOINTS",

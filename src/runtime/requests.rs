@@ -1,6 +1,7 @@
 //! Restricts the form of requests to the apiserver. The client library inserts names and namespaces into paths unchanged, so an
 //! invalid one (`../../victim/secrets/x`, `x?watch=true`) would request something else, with the operator's permissions or with
-//! those of a command's user. Every request passes through this check, so that no caller can forget it.
+//! those of a command's user. Every request passes through this check, so that no caller can forget it. It does not see a `#`,
+//! which cuts off the rest of the path: callers validate namespaces, and names that a user chooses.
 
 use crate::api::valid;
 use http::{Method, Request, Response, Uri};

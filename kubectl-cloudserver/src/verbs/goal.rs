@@ -14,9 +14,10 @@ pub(super) enum Aim {
     Restarted(String),
     /// The Instance matches its spec, and this reinstall token was applied.
     Reinstalled(String),
-    /// Status reports the pause, so no operation begins, and none that the service accepted is in progress.
+    /// Status reports the pause, so no operation begins, and none that the service has confirmed is in progress. A call whose
+    /// answer was lost may still be carried out.
     Paused,
-    /// Everything was observed for this token.
+    /// Everything was observed for this token, and the Instance matches its spec or is paused.
     Observed(String),
 }
 
@@ -58,7 +59,7 @@ pub(super) fn judge(instance: Option<&Instance>, goal: &Goal) -> Outcome {
     let words = format!("{}: {}", ready.reason, ready.message);
     let (is_ready, is_applied) = (ready.status == "True", is_applied(status, &goal.aim));
     if is_ready && !is_applied {
-        return Outcome::Waiting("the requested operation has not begun yet".to_owned());
+        return Outcome::Waiting("the request has not been carried out yet".to_owned());
     }
     let is_stalled = current(status, STALLED, goal).is_some_and(|one| one.status == "True");
     let reason = Reason::of(&ready.reason);

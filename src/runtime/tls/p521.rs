@@ -33,7 +33,7 @@ type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 /// For certificates. OpenSSL signs with SHA-256 by default.
 pub(super) static ALL: Algorithms = &[&WITH_SHA256, &WITH_SHA384, &WITH_SHA512];
 
-/// For handshakes, which allow one hash function for each curve.
+/// For handshakes: TLS 1.3 allows only this hash function with the curve. A TLS 1.2 server must choose it, too.
 pub(super) static MAPPING: &[(SignatureScheme, Algorithms)] =
     &[(SignatureScheme::ECDSA_NISTP521_SHA512, &[&WITH_SHA512])];
 
