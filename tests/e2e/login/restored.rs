@@ -86,6 +86,23 @@ async fn disaster(world: &World, web: &Instance, secrets: &[&str]) {
     }
 }
 
+/// A world with an Instance that has a server and a generated login.
+async fn with_login(setup: Setup, namespace: &str) -> (World, Instance) {
+    let world = setup.begin(namespace).await;
+    world.apply(&generated("web")).await;
+    let web = world.ready("web").await;
+    quiet_all(&world).await;
+    (world, web)
+}
+
+/// Ends the operator, loses the Instance, and restores its login Secret alone.
+async fn lose_all_but_login(world: &mut World, web: &Instance) -> Secret {
+    let login = get(world, "web-login").await;
+    world.kill();
+    disaster(world, web, &["web-login"]).await;
+    restore(world, &login).await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_a_restored_secret_without_its_owner_is_adopted_and_its_password_stays() {
     let mut world = Setup::default().begin("restored-login").await;
@@ -137,18 +154,11 @@ async fn login_a_restored_secret_without_its_owner_is_adopted_and_its_password_s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_a_restored_secret_of_an_imported_server_is_adopted_and_its_password_stays() {
-    let mut world = Setup::default().imports().begin("imported-login").await;
-    world.apply(&generated("web")).await;
-    let web = world.ready("web").await;
+    let (mut world, web) = with_login(Setup::default().imports(), "imported-login").await;
     let server = world.only_server(&web).id;
     let password = server_password(&world, &web);
-    quiet_all(&world).await;
-    let login = get(&world, "web-login").await;
-    world.kill();
-    disaster(&world, &web, &["web-login"]).await;
-
     // There is no record: only the server's name shows that the Secret was made for the Instance that bought it.
-    restore(&world, &login).await;
+    lose_all_but_login(&mut world, &web).await;
     let mut import = generated("web");
     import["spec"]["import"] = json!({"id": server});
     world.apply(&import).await;
@@ -214,16 +224,10 @@ async fn login_a_secret_that_shows_no_instance_is_handed_over_by_the_command_in_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_no_other_instance_gets_a_secret_that_has_lost_its_owner() {
-    let mut world = Setup::default().begin("thief").await;
-    world.apply(&generated("web")).await;
-    let web = world.ready("web").await;
+    let (mut world, web) = with_login(Setup::default(), "thief").await;
     let server = world.only_server(&web).id;
     let password = server_password(&world, &web);
-    quiet_all(&world).await;
-    let login = get(&world, "web-login").await;
-    world.kill();
-    disaster(&world, &web, &["web-login"]).await;
-    let before = restore(&world, &login).await;
+    let before = lose_all_but_login(&mut world, &web).await;
     world.start().await;
     // By another name, by the same name without the record, and as a connection Secret.
     let mut thief = generated("thief");
