@@ -4,7 +4,7 @@
 use super::context::AccountContext;
 use super::problem::{self, Usability};
 use super::times::{
-    EVIDENCE_MAX_AGE, PROBE_DEADLINE, PROBE_INTERVAL_MIN, PROBE_RECHECK, PROBE_UNANSWERED_AFTER,
+    EVIDENCE_MAX_AGE, PROBE_DEADLINE, PROBE_RECHECK, PROBE_TRUSTED_FOR, PROBE_UNANSWERED_AFTER,
     TOKEN_REFUSED_RETRY, UNREACHABLE_CERTAIN_AFTER, UNREACHABLE_RETRY_MAX,
 };
 use crate::api::Account;
@@ -45,7 +45,7 @@ pub(super) async fn probe_session(
     };
     let is_shown_usable =
         session.shared.inventory.listed_within(EVIDENCE_MAX_AGE) || probed_within(EVIDENCE_MAX_AGE);
-    let is_trusted = trouble().is_none() || probed_within(PROBE_INTERVAL_MIN);
+    let is_trusted = trouble().is_none() || probed_within(PROBE_TRUSTED_FOR);
     if is_in_use && !memory.doubted && is_shown_usable && is_trusted {
         return Usability::Usable(session);
     }

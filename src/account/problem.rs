@@ -83,15 +83,15 @@ pub(super) fn answered(error: &Error, account: &Account) -> Option<Problem> {
         let remedy = "requests wait for the time that it names, or for a second to a minute if it names none, and then continue";
         (Reason::RateLimited, remedy.to_owned())
     } else {
-        return None;
+        return error.lacks_memory().then(not_sent);
     };
     Some(Problem::new(reason, format!("{error}: {remedy}")))
 }
 
 /// The probe was not sent.
 pub(super) fn not_sent() -> Problem {
-    let message = "the request limit, or a pause that the service requested, left no room for a request for a while; the operator \
-                   continues automatically";
+    let message = "the request limit, a pause that the service requested, or other answers in memory left no room for a request \
+                   for a while; the operator continues automatically";
     Problem::new(Reason::RateLimited, message)
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Time between reconciles when nothing happens. A reconcile costs no call to the service while its listings succeed.
+/// Time between reconciles when nothing happens. A reconcile costs no call to the service if a listing succeeded within
+/// `EVIDENCE_MAX_AGE`.
 pub const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Pause between probes with a token that the service refuses. One probe serves all Instances of the Account. If the refusal was
@@ -40,15 +41,15 @@ pub const BUNDLE_REREAD: Duration = Duration::from_secs(25);
 /// A listing or a probe that succeeded within this time shows that the account is usable, unless a call failed since.
 pub const EVIDENCE_MAX_AGE: Duration = Duration::from_secs(150);
 
-/// Shortest pause between probes while calls fail now and then.
-pub const PROBE_INTERVAL_MIN: Duration = Duration::from_secs(10);
+/// After a probe that succeeded, failing calls cause no further probe for this long.
+pub const PROBE_TRUSTED_FOR: Duration = Duration::from_secs(10);
 
 /// A usable Account stays usable until no call, the probe included, was answered for this long: a service that drops a connection
 /// now and then is not down.
 pub const UNREACHABLE_CERTAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// A probe counts as unanswered after this time, if no other call was answered either. Together with the time in which the first
-/// call fails this is less than half a minute, and a service that takes longer for an answer is of no use.
+/// A probe counts as unanswered after this time, if no other call was answered either. Together with the 8 s after which a call
+/// without an answer casts doubt, this is less than half a minute. A service that takes longer for an answer is of no use.
 pub const PROBE_UNANSWERED_AFTER: Duration = Duration::from_secs(15);
 
 /// How often a waiting probe checks whether another call was answered.
@@ -67,7 +68,7 @@ pub const ACCOUNT_STATUS_REFUSAL_VALID_FOR: Duration = Duration::from_secs(600);
 pub const ALL_HAD_A_RECONCILE_AFTER: Duration = Duration::from_secs(25);
 
 /// A zone is reported as failing after this time. A single lost listing concerns no user, and after an outage each zone for
-/// which an Instance waits has been listed again within this time, since pauses between retries end at 20 s. The listing of an
+/// which an Instance waits has been listed again within this time, since no pause between retries exceeds 20 s. The listing of an
 /// idle zone may come up to a minute later.
 pub const ZONE_FAILING_SHOWN_AFTER: Duration = Duration::from_secs(25);
 

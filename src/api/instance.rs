@@ -20,9 +20,9 @@ use serde_with_macros::skip_serializing_none;
 
 /// A cloud server of the management service.
 ///
-/// Fields that the service cannot change after creation become immutable once a server exists (`status.id` is set); until then a
-/// typing error can be fixed. These rules are on the root of the object, since they compare spec with status. `package` and
-/// `import` are reserved words of CEL and are written `__package__` and `__import__`.
+/// Fields that the service cannot change after creation become immutable once a server exists (`status.id` is set), except while
+/// a condition (`SpecChangedAfterPurchase`) asks the user to set them back. These rules are on the root of the object, since they
+/// compare spec with status. `package` and `import` are reserved words of CEL and are written `__package__` and `__import__`.
 #[skip_serializing_none]
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[kube(
@@ -295,9 +295,9 @@ pub struct InstanceStatus {
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
 
-    /// Operations that ended badly and wait before they begin again, at most one of each kind. A reinstall whose outcome is unknown
-    /// stays beside a later one that did not touch the disk. The success of an operation removes all entries of its kind, and an
-    /// Instance that is Ready has none.
+    /// Operations that ended badly and wait before they begin again: one of each kind, except that a reinstall whose outcome is
+    /// unknown stays beside a later one that did not touch the disk. The success of an operation removes all entries of its kind,
+    /// and an Instance that is Ready has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub retries: Vec<Retry>,

@@ -154,7 +154,7 @@ impl Client {
     /// Section 4.3: details of one instance.
     ///
     /// # Errors
-    /// See [`Error`]. An answer without an `instance` of exactly this id is an error that proves nothing.
+    /// See [`Error`]. A success without an `instance` of exactly this id is an error that proves nothing.
     pub async fn detail(&self, priority: CallPriority, id: &ServerId) -> Result<Detail, Error> {
         let query = [("ecsResourceUUID", id.as_str())];
         let call = self.read(priority, CloudCall::Detail, &query).await;

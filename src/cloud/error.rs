@@ -199,11 +199,16 @@ impl Error {
         beneath(source).find_map(|error| error.downcast_ref().copied())
     }
 
+    /// Nothing was sent, because the answers to other calls left no memory for this one.
+    pub fn lacks_memory(&self) -> bool {
+        matches!(self.fault, Fault::NotSent(TransportError::NoAnswerMemory))
+    }
+
     /// Whether the error shows that the service cannot be reached or does not work normally: there was no answer, or an answer
     /// that the service itself would not send.
     pub fn is_outage(&self) -> bool {
         match &self.fault {
-            Fault::NotSent(cause) => !matches!(cause, TransportError::NoAnswerMemory),
+            Fault::NotSent(_) => !self.lacks_memory(),
             Fault::Timeout(_) | Fault::Broken(_) => true,
             Fault::Unfit { unfit, .. } => matches!(unfit, Unfit::Malformed(_)),
             Fault::Answered { refusal, .. } => {

@@ -53,7 +53,8 @@ pub async fn reconcile(context: &Context, instance: &Instance) -> Duration {
         return times::IDLE_REQUEUE; // gone
     };
     let first_seen = facts.clone();
-    // True while the reconcile writes status: no other task may write then, since one of the two patches would conflict.
+    // True while the reconcile writes an intent in status, and from its report to its end: no other task may write status then,
+    // since one of the two patches would conflict.
     let writes = AtomicBool::new(false);
     tokio::select! {
         again = Box::pin(drive(context, facts, &memory, &writes)) => again,

@@ -49,7 +49,8 @@ impl Ending<'_> {
             again = again.max(times::QUEUED_RECHECK);
         }
         if self.is_unreported() {
-            memory.observations.look.at = None;
+            let look = &mut memory.observations.look;
+            (look.at, look.row) = (None, None);
         }
         journal::reconciled(&self.observed.facts, self.plan, again);
         match self.reported {

@@ -1,7 +1,7 @@
 //! The observation that a plan is made from: values, and conclusions from several of them.
 
 use crate::api::{Before, EndReason, Imports, Operation, PurchaseRecord, Verb};
-use crate::cloud::{Detail, ServerId, ServerPower, TaskId, TaskState};
+use crate::cloud::{Detail, ServerId, TaskId, TaskState};
 use crate::credentials::LoginFact;
 pub use crate::instance::detail::{is_idle, pending, text};
 use crate::instance::fact::Fact;
@@ -104,11 +104,6 @@ pub struct Observation {
     pub wall_clock: Timestamp,
     /// Converts an instant into a time of day.
     pub day: Day,
-}
-
-/// Whether a server is stopped and idle.
-pub fn is_off(detail: &Detail) -> bool {
-    detail.power() == Some(ServerPower::Stopped) && is_idle(detail.pending())
 }
 
 /// A purchase as an operation, from its record.

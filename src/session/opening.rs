@@ -23,7 +23,7 @@ pub(super) type OnDoubt = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
     /// Makes a new account session for an Account, without installing it. Accounts with the same `session_key` share one session.
-    /// All Accounts with one endpoint and token share the request limits: those in the spec of the latest call count.
+    /// All Accounts with one endpoint and token share the request limits: those of the Account that this function last got.
     ///
     /// # Errors
     /// No client can be made from the Account: see [`BuildError`].
@@ -110,8 +110,8 @@ impl Sessions {
         RateLimiter::new(limits(spec)).with_observer(waits)
     }
 
-    /// The open session of these Accounts, or a new one. Memory for its answers is accounted to `namespace`, even if Accounts of
-    /// other namespaces share the session later.
+    /// The open session for this spec and these credentials, or a new one. Memory for its answers is accounted to `namespace`, even
+    /// if Accounts of other namespaces share the session later.
     fn session(
         &self,
         namespace: &str,
@@ -127,7 +127,7 @@ impl Sessions {
         let paths = Paths::resolve(&spec.paths)?;
         let limiter_key = limiter_key(spec, token);
         let others = open.values().filter_map(Weak::upgrade);
-        // Capture only the callback: with `Sessions`, which hold this closure's owner, the references would form a cycle.
+        // Capture only the callback: `Sessions` own the slots, which own this closure, so a reference back would form a cycle.
         let woken = self.inner.wake.clone();
         let admit = move |subject| woken(subject, Some(Priority::Admitted));
         let (limiter, slots) = others

@@ -184,7 +184,7 @@ const BUNDLE: TlsPart = TlsPart {
 };
 const CLIENT: TlsPart = TlsPart {
     field: "spec.tls.clientCertificateSecretRef",
-    content: "the client certificate under tls.crt and its key under tls.key",
+    content: "the client certificate as tls.crt and its private key as tls.key",
     not_found: Reason::ClientCertificateNotFound,
 };
 

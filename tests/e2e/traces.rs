@@ -1,6 +1,6 @@
 //! The data that an OpenTelemetry collector receives, and a log filter that changes while the operator runs.
 
-use crate::support::{Setup, World, eventually, instance};
+use crate::support::{Setup, World, eventually, instance, side_by_side};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -116,10 +116,18 @@ async fn each_reconcile_is_a_trace_with_its_calls_and_its_decisions_name_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_collector_is_reported_once_and_delays_nothing() {
+async fn a_collector_that_is_missing_or_silent_is_reported_once_and_delays_nothing() {
+    // It accepts connections and answers nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    // No process listens at port 9 of loopback.
+    let endpoints = [9, silent.local_addr().unwrap().port()];
+    side_by_side(2, endpoints, useless_collector).await;
+}
+
+async fn useless_collector(port: u16) {
+    let endpoint = format!("http://127.0.0.1:{port}");
     let mut world = Setup::default()
-        // No process listens at this port of loopback.
-        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50")
         .begin("untraced")
         .await;

@@ -21,7 +21,7 @@ pub(super) enum Aim {
     Observed(String),
 }
 
-/// The state to wait for, of one object. A status from before the edit does not count, nor the status of a new object of the same
+/// The aim for one object. A status from before the edit does not count, nor the status of a new object of the same
 /// name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Goal {

@@ -17,8 +17,8 @@ use super::{Client, PAGE_SIZE};
 const WHOLE_ROW: usize = 8;
 
 impl Client {
-    /// One page of the instances of a zone, from page 1 (field note 7). `read` converts each row as it arrives to the value that is
-    /// kept; it returns none for a row that is not a server.
+    /// One page of the instances of a zone; the first is page 1 (field note 7). `read` converts each row as it arrives to the value
+    /// that is kept; it returns none for a row that is not a server.
     ///
     /// # Errors
     /// See [`Error`].
@@ -33,8 +33,8 @@ impl Client {
         self.rows(priority, &list, page, |row, _| read(&row)).await
     }
 
-    /// One page of a list, from page 1, or the whole list if it arrives in one answer. Takes memory for its rows. Drops packages of
-    /// other zones than the requested one, which a service may send.
+    /// One page of a list (the first is page 1), or the whole list if it arrives in one answer. Takes memory for its rows. Drops
+    /// packages of other zones than the requested one, which a service may send.
     ///
     /// # Errors
     /// See [`Error`].

@@ -57,9 +57,9 @@ impl Attempt<'_> {
     pub(super) async fn announce(
         &mut self,
         plan: &Plan,
-        start: &mut ServiceCall,
+        call: &mut ServiceCall,
     ) -> Result<(), Outcome> {
-        match start {
+        match call {
             ServiceCall::Create(record) => {
                 record.nonce = nonce();
                 self.put_on_record(record, CallState::NotSent).await

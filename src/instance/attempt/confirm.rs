@@ -18,15 +18,15 @@ impl Attempt<'_> {
     /// no foreign name. The release of a surplus server also needs a read, right now, that shows the recorded server alive.
     pub(super) async fn confirm(
         &self,
-        start: &ServiceCall,
+        call: &ServiceCall,
         session: &AccountSession,
     ) -> Result<(), Outcome> {
         let facts = &self.observed.facts;
-        if let ServiceCall::Release(id, why) = start {
+        if let ServiceCall::Release(id, why) = call {
             self.confirm_name(id, *why, session).await?;
         }
         let now = Facts::of(&self.context.cluster, &self.fresh().await?);
-        let is_same = match start {
+        let is_same = match call {
             // Another writer of status must not keep a server from being released.
             ServiceCall::Release(..) => {
                 facts.annotation == now.annotation
@@ -38,7 +38,7 @@ impl Attempt<'_> {
         if !is_same {
             return Err(Outcome::Stale); // the plan was made from another state of the object
         }
-        let ServiceCall::Release(id, ReleaseReason::Surplus) = start else {
+        let ServiceCall::Release(id, ReleaseReason::Surplus) = call else {
             return Ok(());
         };
         let recorded = facts.id().ok_or(Outcome::Stale)?;
@@ -68,7 +68,7 @@ impl Attempt<'_> {
         let listed = row.and_then(|(row, _)| Some(String::from(row.name.clone()?)));
         let read = match &observed.detail {
             _ if is_recent && listed.is_some() => Fact::NotRead,
-            // The detail that the reconcile has read is not that of a surplus server.
+            // A reconcile reads the detail of the recorded server, not that of a surplus one.
             Fact::Known(_) | Fact::Unknown(_) if why != ReleaseReason::Surplus => {
                 observed.detail.clone()
             }

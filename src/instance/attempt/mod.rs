@@ -87,7 +87,7 @@ impl Attempt<'_> {
     /// Carries out the step of a plan. It makes at most one mutating call to the service, and one more if the object is gone when
     /// the receipt of a create is written: it releases that server.
     pub async fn carry_out(&mut self, plan: &Plan, permit: Option<Permit>) -> Outcome {
-        let (start, announces) = match plan.step.clone() {
+        let (call, announces) = match plan.step.clone() {
             Step::Rest => return Outcome::Rested,
             Step::Record { record } => return self.record(record).await,
             Step::Secret(chore) => return self.write_secret(&chore).await,
@@ -100,7 +100,7 @@ impl Attempt<'_> {
             } => (ServiceCall::Operate(operation), announce),
             Step::Release { id, why } => (ServiceCall::Release(id, why), false),
         };
-        let outcome = self.make(plan, start, announces, permit).await;
+        let outcome = self.make(plan, call, announces, permit).await;
         outcome.unwrap_or_else(|not_made| not_made)
     }
 
@@ -110,20 +110,20 @@ impl Attempt<'_> {
     async fn make(
         &mut self,
         plan: &Plan,
-        mut start: ServiceCall,
+        mut call: ServiceCall,
         announces: bool,
         permit: Option<Permit>,
     ) -> Result<Outcome, Outcome> {
         let session = self.session.ok_or_else(no_permit)?;
-        let request = self.request(&start, session).await?;
+        let request = self.request(&call, session).await?;
         let (observed, owners) = (&*self.observed, self.context.sessions.owners());
-        let is_create = matches!(start, ServiceCall::Create(_));
+        let is_create = matches!(call, ServiceCall::Create(_));
         if is_create && !owners.admit(&observed.facts.uid, &observed.account_key, session.limits) {
             return Err(Outcome::Stale); // the next reconcile observes why
         }
         match announces {
-            true => self.announce(plan, &mut start).await?, // one compare-and-swap
-            false => self.confirm(&start, session).await?,
+            true => self.announce(plan, &mut call).await?, // one compare-and-swap
+            false => self.confirm(&call, session).await?,
         }
         let permit = match permit {
             Some(permit) => permit,
@@ -133,12 +133,12 @@ impl Attempt<'_> {
             }
         };
         self.may_call()?; // right before the bytes
-        if !matches!(start, ServiceCall::Release(..)) {
+        if !matches!(call, ServiceCall::Release(..)) {
             // Until an answer arrives, the outcome of an announced call is unknown, even if the reconcile is aborted.
             lock(self.memory).call_begins();
         }
         let answer = request.send(&session.shared.client, permit).await;
-        Ok(self.receipt(start, answer, session).await)
+        Ok(self.receipt(call, answer, session).await)
     }
 
     /// Whether this reconcile may still make a call: the term lasts, there is time for call and receipt, and the cluster's state is

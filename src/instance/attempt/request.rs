@@ -48,11 +48,11 @@ impl ServiceRequest {
 impl Attempt<'_> {
     pub(super) async fn request(
         &self,
-        start: &ServiceCall,
+        call: &ServiceCall,
         session: &AccountSession,
     ) -> Result<ServiceRequest, Outcome> {
         let facts = &self.observed.facts;
-        let operation = match start {
+        let operation = match call {
             ServiceCall::Create(record) => {
                 return Ok(ServiceRequest::Create(CreateRequest {
                     package: PackageCode::from(record.package.as_str()),

@@ -27,8 +27,8 @@ impl Memory {
         call.filter(|call| call.is_of(number_of(operation), &operation.nonce))
     }
 
-    /// The detail shows the server busy. If this process made the operation's current call within the settling time, the service
-    /// accepted that call. A listing is no evidence of that, since it may be older than it seems.
+    /// The detail shows the server busy. If this process made the operation's current call within the settling time, that counts as
+    /// evidence that the service accepted the call. A listing is none, since it may be older than it seems.
     pub fn busy_after_call(&mut self, operation: &Operation, settle: Duration, now: Instant) {
         let number = number_of(operation);
         let call = self.call.as_deref_mut();

@@ -135,17 +135,11 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     let Some(wanted) = wanted_connection(observed) else {
         return plan;
     };
-    if let Some((_, rest)) = obstacle(observed) {
-        return plan.within(rest);
+    match (known(observed, &wanted), obstacle(observed)) {
+        (Some(_), None) => return plan,
+        (_, Some((_, rest))) if !rest.is_zero() => return plan.within(rest),
+        _ => {}
     }
-    if known(observed, &wanted).is_some_and(|known| known.trouble.is_none()) {
-        return plan;
-    }
-    // Status reports the obstacle to the last write until this write is over.
-    let last = observed.memory.secrets.connection.as_deref();
-    let trouble = last.and_then(|last| last.trouble.as_ref());
-    let is_retry = trouble.is_some_and(|trouble| trouble.until.is_some());
-    plan.why = plan.why.filter(|_| !is_retry);
     plan = plan.within(times::UNREADABLE_RETRY);
     plan.step = Step::Secret(Chore::Connect(wanted.into()));
     plan
@@ -164,7 +158,7 @@ pub(super) fn wanted_connection(observed: &Observation) -> Option<Connection> {
     Connection::wanted(reference, &facts.status, login).filter(|_| is_settled)
 }
 
-/// The obstacle to writing the connection Secret, and how long the next write waits.
+/// The obstacle that the last write of the connection Secret met, and how long the next write still waits.
 pub(super) fn obstacle(observed: &Observation) -> Option<(&str, Duration)> {
     let trouble = known(observed, &wanted_connection(observed)?)?
         .trouble
@@ -173,7 +167,7 @@ pub(super) fn obstacle(observed: &Observation) -> Option<(&str, Duration)> {
         Some(at) => at.saturating_duration_since(observed.now),
         None => times::IDLE_REQUEUE,
     };
-    (!rest.is_zero()).then_some((&*trouble.words, rest))
+    Some((&*trouble.words, rest))
 }
 
 /// The result of the last write of this content, unless the Secret was changed since.

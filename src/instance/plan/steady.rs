@@ -129,13 +129,13 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
     let row = observed.listing.as_ref();
     let row = row.and_then(|listing| listing.row(&observed.id));
     let listed = observed.listed(&observed.id);
-    let is_unlisted = matches!(listed, Some((_, RowDigest::Absent)));
+    let is_missing_from_listing = matches!(listed, Some((_, RowDigest::Absent)));
     // The listing matches status, or shows the same as at the last read of the detail, or is older than that read.
     let is_known = row.is_some_and(|(row, _)| row.agrees_with(former))
         || listed.is_some_and(|(at, row)| look.row == Some(row) || look.was_answered_since(at));
     // The service's last answer was that the server does not exist, and the listing lacks it as well or is older than the answer.
     let is_absent = look.is_absent()
-        && listed.is_some_and(|(at, _)| is_unlisted || look.was_answered_since(at));
+        && listed.is_some_and(|(at, _)| is_missing_from_listing || look.was_answered_since(at));
     let plan = match &observed.detail {
         // A detail from this reconcile is the best source.
         Fact::Known(detail) => {
@@ -148,7 +148,7 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
         Fact::NotRead if is_known && !is_absent && !former.is_empty() => {
             either(decide(observed, former))
         }
-        Fact::NotRead if !is_absent && !is_unlisted => unread(observed),
+        Fact::NotRead if !is_absent && !is_missing_from_listing => unread(observed),
         Fact::Unknown(_) => unread(observed),
         Fact::NotRead | Fact::Absent => Plan::wait(times::PASS_RECHECK).listing_often(),
     };
@@ -167,7 +167,7 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
     let id = &observed.id;
     let is_awaited = is_awaited(observed, observed.record);
     let listing = observed.listing.as_ref();
-    let is_unlisted = listing.and_then(ZoneViews::unread).is_some();
+    let is_listing_unreadable = listing.and_then(ZoneViews::unread).is_some();
     match &observed.detail {
         // The server was never observed.
         Fact::Unknown(why)
@@ -182,7 +182,7 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
         // itself is read.
         Fact::NotRead
             if is_awaited
-                && is_unlisted
+                && is_listing_unreadable
                 && observed.is_look_older_than(times::UNREADABLE_RETRY) =>
         {
             Plan {

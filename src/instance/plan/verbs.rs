@@ -21,8 +21,8 @@ pub(super) enum Evidence {
 }
 
 impl Evidence {
-    /// Whether the effect is enough once the server shows it. Then it does not matter who caused it, and a call that takes effect
-    /// later changes nothing more.
+    /// Whether the effect, once the server shows it, ends the wait for a lost answer: it does not matter who caused it, and a late
+    /// call changes nothing more. The stop before a reinstall is an exception (`unanswered` in `follow/end.rs`).
     pub(super) fn is_enough(self) -> bool {
         match self {
             Self::PowerState(_) => true,

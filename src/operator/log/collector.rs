@@ -4,13 +4,14 @@ use crate::api::names::MANAGER;
 use crate::runtime::chain;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::runtime::Tokio;
 use opentelemetry_sdk::trace::span_processor_with_async_runtime::BatchSpanProcessor;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanData};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// Either turns traces on.
@@ -41,14 +42,14 @@ impl Collector {
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
+            .timeout(EXPORT_WITHIN)
             .build()
             .map_err(|error| chain(&error))?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client)
-            .with_timeout(EXPORT_WITHIN)
             .build()
-            .map_err(|error| format!("{}: {}", ENDPOINTS[1], chain(&error)))?;
+            .map_err(|error| format!("the trace collector: {}", chain(&error)))?;
         let exporter = LoggedExporter {
             exporter,
             failed: AtomicBool::new(false),
@@ -72,8 +73,10 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // Spans that did not reach the collector by now are lost with the process.
-        let _ = self.0.shutdown_with_timeout(END_WITHIN);
+        // The processor ignores a deadline, so a thread waits for it. Spans that are not sent in time are lost with the process.
+        let (provider, (ended, end)) = (self.0.clone(), mpsc::channel());
+        std::thread::spawn(move || ended.send(provider.shutdown()));
+        let _ = end.recv_timeout(END_WITHIN);
     }
 }
 

@@ -132,7 +132,10 @@ async fn the_operator_does_what_plan_predicted() {
     world.secret("login", "password", World::NEW_PASSWORD).await;
     let (verdict, one) = by_kubectl(&world, &other_image("web")).await;
     assert_eq!(verdict, "inPlace", "{one}");
-    assert!(one.to_string().contains("Secret login changed"), "{one}");
+    assert!(
+        one.to_string().contains("this version of Secret login"),
+        "{one}"
+    );
     world.finish().await;
 }
 

@@ -2,8 +2,9 @@
 //! simulated by the delay until TCP retransmits it.
 
 use crate::support::{
-    PATIENCE, Setup, Weather, busy, console, counts, eventually, instance, is_ready, names, once,
-    other_image, posts, quiet_all, reason, server_id, side_by_side, stays, stopped,
+    PATIENCE, Setup, Weather, busy, console, counts, eventually, instance, is_ready, names,
+    no_write_is_repeated, once, other_image, posts, quiet_all, reason, server_id, side_by_side,
+    stays, stopped,
 };
 use cloud_server_operator::api::Verb;
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
@@ -55,6 +56,7 @@ async fn over_a_poor_network_all_is_done_once() {
     );
     links.kubernetes.set(Weather::Fair);
     links.service.set(Weather::Fair);
+    no_write_is_repeated(&world).await;
     quiet_all(&world).await;
     world.finish().await;
 }

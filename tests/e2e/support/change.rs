@@ -187,6 +187,19 @@ pub async fn quiet_all(world: &World) {
     stays_quiet(world, None).await;
 }
 
+/// Waits until no Instance was written for longer than the operator waits for an answer. Then it repeats no write anymore whose
+/// answer the network has lost.
+pub async fn no_write_is_repeated(world: &World) {
+    eventually("no write for the time of an answer", async || {
+        let written = written_since(world, None, Timestamp::now() - DEADLINE).await;
+        match written.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{written:?}")),
+        }
+    })
+    .await;
+}
+
 /// Asserts that since then each Instance was written at most once, for a while: another version may word a status differently.
 pub async fn written_once(world: &World, since: Timestamp) {
     stays("no second write", QUIET, async || {

@@ -31,8 +31,8 @@ mod world;
 pub use again::{create, delete};
 pub use change::{
     Mark, assert_idle, busy, console, counts, done, effects, end_task, ended, endless, failed,
-    has_done, mark, new_password, once, password_of, path_of, posts, quiet, quiet_all, written,
-    written_once,
+    has_done, mark, new_password, no_write_is_repeated, once, password_of, path_of, posts, quiet,
+    quiet_all, written, written_once,
 };
 pub use checks::{create_calls, marker_of};
 pub use cluster::{Shared, kubectl, kubectl_of, own, until_served};

@@ -287,6 +287,9 @@ schedules! {
         one().spec(recreates(1)).on(Listing, 3, Omit).at(200_000, ConsoleRelease(1)).at(500_000, Delete(1));
     switched_off_and_the_intent_to_start_is_refused_and_another_field_is_edited => "bought 1, left 1, stopped 1, started 1; web-1 Available":
         one().at(20_000, ConsoleOff(1)).on(Intent, 2, Act::Status(429)).at(64_000, Spec(1, json!({"managementPolicy": "Manage"})));
+    switched_off_and_edited_before_the_start_whose_next_read_fails => "bought 1, left 1, stopped 1, started 1; web-1 Available":
+        one().at(20_000, ConsoleOff(1)).on(Intent, 2, Before(Spec(1, json!({"resyncPeriod": "20m"}))))
+            .on(Detail, 3, Act::Status(500)).on(Detail, 4, Act::Status(500));
 
     protected_deletion_releases_nothing => "bought 1, left 1; web-1 DeletionProtected":
         one().spec(protected(true)).at(4_000, Delete(1)).at(9_000, Kill(0));

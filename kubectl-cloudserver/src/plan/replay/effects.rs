@@ -108,7 +108,7 @@ pub(super) fn cause(observed: &Observation, operation: &Operation) -> String {
         Verb::ModifyPassword => {
             let secret = facts.login_secret().map(|secret| secret.name);
             format!(
-                "Secret {} changed since its password was set; its password is sent, even if it is the same",
+                "the password in effect was not set from this version of Secret {}; the one there is sent, even if it is the same",
                 secret.unwrap_or_default()
             )
         }

@@ -206,7 +206,10 @@ async fn all_steps_are_replayed_in_the_order_of_the_operator() {
     let steps = [(ErasesDisk, "reinstall"), (InPlace, "stop")];
     converged().spec(&all).has(&steps).await;
     // A server that is off is started before its password is set.
-    let steps = [(InPlace, "start"), (InPlace, "Secret login changed")];
+    let steps = [
+        (InPlace, "start"),
+        (InPlace, "this version of Secret login"),
+    ];
     let edited = converged().with(|case| case.login = ready("login/2"));
     edited.shows("ecsStatus", "STOPPED").has(&steps).await;
 }

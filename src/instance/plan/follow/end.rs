@@ -28,7 +28,9 @@ impl OpenOperation<'_> {
         let is_enough = self.row().evidence.is_enough() || self.was_busy();
         let is_followed_by_a_start = self.operation.stage == Some(Stage::Stopping);
         let is_evident = effect == Some(true) && is_enough && !is_followed_by_a_start;
-        if !is_idle(detail.pending()) || (observed.now < settled && !is_evident) {
+        // The service has worked on the server, and may show the effect a little later.
+        let is_late = effect == Some(false) && self.was_busy() && !observed.has_been_idle();
+        if !is_idle(detail.pending()) || is_late || (observed.now < settled && !is_evident) {
             return self.unconfirmed(settled);
         }
         match effect {

@@ -485,19 +485,26 @@ fn a_connection_secret_is_compared_once_and_again_after_another_writer_changed_i
     let quiet = known(None, "u/1").plan();
     assert!(rests(&quiet) && quiet.needs.is_none());
     assert!(connects(&known(None, "u/0")), "another writer changed it");
-    let trouble = ConnectionTrouble {
-        words: "not ours".into(),
-        until: None,
+    let with_trouble = |until| {
+        let words = "not ours".into();
+        known(Some(ConnectionTrouble { words, until }), "u/1")
     };
-    let foreign = known(Some(trouble), "u/1").plan();
-    assert!(rests(&foreign));
-    let readiness = foreign.why.unwrap();
-    assert_eq!(readiness.state, State::Ready, "the server is as specified");
+    let foreign = with_trouble(None);
+    assert!(rests(&foreign.plan()));
+    let retried = with_trouble(Some(foreign.0.now));
     assert!(
-        readiness.message.ends_with("; not ours"),
-        "{}",
-        readiness.message
+        connects(&retried),
+        "the pause after the refused write is over"
     );
+    for scene in [foreign, retried] {
+        let readiness = scene.plan().why.expect("status must follow the server");
+        assert_eq!(readiness.state, State::Ready, "the server is as specified");
+        assert!(
+            readiness.message.ends_with("; not ours"),
+            "{}",
+            readiness.message
+        );
+    }
 }
 
 #[test]

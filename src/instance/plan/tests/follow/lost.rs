@@ -60,6 +60,20 @@ fn evidence_that_the_service_accepted_the_call_ends_the_wait() {
 }
 
 #[test]
+fn a_server_that_was_busy_has_half_a_minute_to_show_the_new_image() {
+    let settled = |rest: Duration| {
+        let lost = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
+        let busy = shows(lost, &[])
+            .memory(|memory| memory.call.as_mut().unwrap().was_busy_after_call = true);
+        later(busy, SETTLE * 2).with(|observed| {
+            observed.memory.observations.look.answer = idle(observed.now - rest);
+        })
+    };
+    assert_eq!(end(&settled(Duration::from_secs(29))), None);
+    assert_eq!(end(&settled(Duration::from_secs(30))), Some(false));
+}
+
+#[test]
 fn a_reinstall_with_the_same_image_and_an_unknown_outcome_is_not_repeated() {
     let lost = || {
         shows(
