@@ -14,7 +14,7 @@ use tokio::time::Instant;
 const ZONES: usize = 100;
 const UNOWNED: usize = 20;
 
-/// Identifiers of the service are far shorter; a longer one would bloat status.
+/// The longest identifier that `spec.import.id` admits; a longer one gets no command.
 const LONGEST_ID: usize = 253;
 
 /// Longest message of a zone, in characters.

@@ -78,7 +78,6 @@ fn class(address: IpAddr) -> Option<&'static str> {
 /// The IPv4 addresses that a gateway, a tunnel or the kernel may derive from an IPv6 address.
 fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
-    // By RFC 6052, an address that would cross octet 8 skips it.
     let at = |positions: [usize; 4]| {
         let [a, b, c, d] = positions.map(|position| octets[position]);
         Ipv4Addr::new(a, b, c, d)
@@ -89,7 +88,8 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..]
         | [0, 0, 0, 0, 0xffff, 0, ..]
         | [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![last],
-        // Local NAT64 (RFC 8215), with a prefix of any length. A zero octet at the beginning counts as part of the prefix.
+        // Local NAT64 (RFC 8215), with a prefix of any length. By RFC 6052 the positions skip octet 8. A zero octet at the
+        // beginning counts as part of the prefix.
         [0x64, 0xff9b, 1, ..] => {
             let positions = [
                 [6, 7, 9, 10],

@@ -9,12 +9,11 @@
 //! into the free bytes. If fifty namespaces with one client each request all they can get, piece by piece, each gets a
 //! fifty-second, and two fifty-seconds stay free.
 //!
-//! For calls, up to three sixths of the store are reserved in addition. A client with a call under way must leave all three
-//! free. A client without one must leave two free, or one if its latest call was answered. A client in a namespace without
-//! calls under way must leave none free. So the services of one namespace, in any number, do not delay the first call of another
-//! namespace, even if they occupy as much memory as they can; services of some fifty namespaces together can delay it. Within
-//! their own namespace, a few of them do not delay the first call of another client, and services that never answered, in any
-//! number, do not delay a client whose latest call was answered.
+//! In addition, a call must leave a part of its store free: three sixths if its client has a call under way; otherwise two, or one
+//! if the client's latest call was answered; none if its namespace has no call under way. So the services of one namespace, in any
+//! number, do not delay the first call of another namespace, even if they occupy as much memory as they can; services of some fifty
+//! namespaces together can delay it. Within their own namespace, a few of them do not delay the first call of another client, and
+//! services that never answered, in any number, do not delay a client whose latest call was answered.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,7 +30,7 @@ const MEBIBYTE: usize = 1 << 20;
 const CALLS_MAX: usize = 48 * MEBIBYTE;
 /// Some 80,000 rows of 400 bytes. A single Account gets at most a third of them, a single namespace at most half.
 const KEPT_MAX: usize = 32 * MEBIBYTE;
-/// The available memory is divided between the two stores in this proportion.
+/// Of this many parts of the available memory, `PARTS_KEPT` are for rows, and the rest is for calls.
 const PARTS: usize = 5;
 const PARTS_KEPT: usize = 2;
 /// Each store has at least this size, however little memory is left: enough for calls of several Accounts at a time, and for

@@ -106,7 +106,7 @@ impl FromStr for EndpointPattern {
         let (authority, below) = (domain.unwrap_or(authority), domain.is_some());
         if authority.contains('*') || path.contains('*') {
             return Err(PatternError(
-                "a star stands for the port, or with a dot after it for the beginning of the host, and for nothing else",
+                "a star may only be the port (:*) or begin the host (*.)",
             ));
         }
         if authority.matches(':').count() > 1 && !authority.starts_with('[') {

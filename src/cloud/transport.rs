@@ -14,8 +14,8 @@ use super::times;
 const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 /// Idle connections per endpoint. Each keeps the buffer that its largest answer needed.
 const IDLE_AT_MOST: usize = 2;
-/// How much a service may send before it is read, for one answer and for one HTTP/2 connection (whose default is 5 MiB). The limit
-/// for an answer costs one more round trip per page.
+/// How many bytes a service may send that this process has not read yet, for one answer and for one HTTP/2 connection (whose
+/// default is 5 MiB). The limit for an answer costs one more round trip per page.
 const HTTP2_AHEAD: u32 = 64 * 1024;
 const HTTP2_AHEAD_IN_ALL: u32 = 256 * 1024;
 /// The head of an HTTP/2 answer: the default, made explicit. For HTTP/1 the library has limits of 408 KiB and a hundred fields.

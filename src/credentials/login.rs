@@ -132,8 +132,8 @@ impl<'a> LoginSecret<'a> {
         named_version(&self.reference, &content.version())
     }
 
-    /// The metadata of this version, with the template counted as met. After a write of this process that is enough: a policy that
-    /// changed the write is not fought until another writer changes the Secret.
+    /// The metadata of this version, as if the Secret had the labels and annotations of the template. This is assumed after a write
+    /// of this process: if a policy changed the write, it is not repeated until another writer changes the Secret.
     pub(super) fn metadata(
         &self,
         managed: &ManagedSecret<'_>,

@@ -50,7 +50,7 @@ pub enum NoEvidence {
     Listed,
     /// No pass was completed yet.
     NoPass,
-    /// The available passes began too early.
+    /// Too few passes began late enough: the newest did not, or a second one is missing.
     Stale,
     /// The list changed while it was read.
     Unsteady,

@@ -100,7 +100,7 @@ pub(super) async fn find_births(api: Api<Instance>, feed: Feed) {
             }
             Err(error) => tracing::warn!(
                 error = chain(&error),
-                "listing Instances at the beginning of the term failed, retrying: until then, each purchase needs a listing"
+                "listing Instances at the beginning of the term failed, retrying: until then, each purchase waits for a listing of the service"
             ),
         }
         tokio::time::sleep(CLUSTER_STATE_RETRY).await;

@@ -53,7 +53,7 @@ pub(super) fn obstacle(cause: &TransportError) -> Cow<'static, str> {
         if error.to_string() == "dns error" {
             return "the host name does not resolve".into();
         }
-        // Likewise, reqwest's text for a proxy that does not open the tunnel.
+        // Likewise, hyper-util's text for a proxy that answers CONNECT with an error other than 407.
         if error.to_string() == "tunnel error: unsuccessful" {
             return "the proxy refused the connection".into();
         }

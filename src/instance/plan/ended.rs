@@ -133,8 +133,8 @@ pub(super) fn pause(
     Some((left(observed, retry)?, why(retry)))
 }
 
-/// The rest of the pause, by the clock of this process. An end that is longer ahead than any such pause was written by a clock that
-/// ran ahead, and does not count.
+/// The rest of the pause, by the clock of this process. If more is left than the longest such pause, a clock that ran ahead wrote
+/// the time, and it does not count.
 fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
     let until = retry.not_before.as_ref()?.0;
     let left = Duration::try_from(until.duration_since(observed.wall_clock)).ok()?;
@@ -147,9 +147,9 @@ pub(super) fn undecided<'a>(observed: &'a Observation, applied: &Applied) -> Opt
         .find(|it| it.reason == EndReason::OutcomeUnknown && waits(observed, applied, it))
 }
 
-/// Whether this operation waits for time or for a user. A reinstall with an unknown outcome does if the spec still requests it. It
-/// also does if the spec, or only its key, went back before that end, since the server may have the other image or key. Any edit
-/// after the end decides: the user has seen the doubt.
+/// Whether this operation waits for time or for a user. A reinstall with an unknown outcome waits while the spec still requests it.
+/// If the spec, or only its key, went back before that end, it waits for any edit: the server may have the other image or key, and
+/// a user who edits has seen the doubt.
 pub(super) fn waits(observed: &Observation, applied: &Applied, retry: &Retry) -> bool {
     let (target, key) = (retry.target.clone(), applied.key.clone());
     let desired = diff::target(Verb::Reinstall, applied, diff::as_specified(observed));

@@ -19,8 +19,8 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
     may_have_bought && *reason == Reason::TokenRefused
 }
 
-/// Whether the spec forbids the replacement, and status refers to this spec. Then status keeps the report of that: a process that
-/// has observed less would replace the report by a wait for a proof, and make the report again later.
+/// Whether the spec forbids the replacement, and status refers to this spec. Then that report stays in status: a process that has
+/// observed less would show a wait for a proof instead, and later the same report again.
 pub(super) fn is_called_off(observed: &Observation) -> bool {
     let recreated = observed.memory.origin.recreated.max(reported(observed));
     evidence::is_current(observed) && called_off(observed, recreated).is_some()
