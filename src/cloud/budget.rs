@@ -30,7 +30,7 @@ const MEBIBYTE: usize = 1 << 20;
 const CALLS_MAX: usize = 48 * MEBIBYTE;
 /// Some 80,000 rows of 400 bytes. A single Account gets at most a third of them, a single namespace at most half.
 const KEPT_MAX: usize = 32 * MEBIBYTE;
-/// Of this many parts of the available memory, `PARTS_KEPT` are for rows, and the rest is for calls.
+/// The available memory has this many parts: `PARTS_KEPT` of them are for rows, and the rest is for calls.
 const PARTS: usize = 5;
 const PARTS_KEPT: usize = 2;
 /// Each store has at least this size, however little memory is left: enough for calls of several Accounts at a time, and for
