@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// A pause is the age divided by this. With the query and the read after it, an end is noticed within 1.5 s or a quarter of
 /// the task's duration, whichever is longer, unless many operations share the request limit.
 const AGE_DIVISOR: u32 = 5;
-/// The queries of all operations together take at most this part of the request limit.
+/// The queries of all operations together take at most this part of the request limit, apart from those around the expected end.
 const SHARE_OF_RATE: f64 = 0.8;
 /// If many operations share the request limit, a task is queried shortly before and shortly after the time that the last task of
 /// its verb took. The first query finds a task that was a little quicker, the second one finds a task that was a little slower, so
@@ -27,7 +27,8 @@ const WAIT_MAX_SPREADS: u32 = 2;
 /// each fifth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PollSchedule {
-    /// How long the last task of this verb took, if this process followed one.
+    /// How long the last task of this verb took, if this process followed one. Without it, the first query is due as for a quick
+    /// task.
     last_took: Option<Duration>,
     /// The time that one query of each operation in progress takes, at their part of the request limit.
     spread: Duration,
@@ -57,10 +58,10 @@ impl PollSchedule {
 
     /// The age of the task at which the next query is due; `last` is the age at the last query, if there was one.
     pub fn next(&self, last: Option<Duration>) -> Duration {
-        let last = last.unwrap_or_default();
         let is_busy = self.spread > times::TASK_QUERY_MIN;
-        let took = self.last_took.filter(|_| is_busy).into_iter();
-        let mut around = took
+        let took = self.last_took.or(last.is_none().then_some(Duration::ZERO));
+        let last = last.unwrap_or_default();
+        let mut around = (took.filter(|_| is_busy).into_iter())
             .flat_map(|took| AROUND_END.map(|part| took.mul_f64(part).max(times::TASK_QUERY_MIN)));
         let latest = last + self.spread * WAIT_MAX_SPREADS;
         around

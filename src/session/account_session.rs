@@ -25,7 +25,8 @@ pub struct Session {
     pub inventory: Inventory,
     /// The service's offers (images, packages, …).
     pub catalog: Catalog,
-    /// For each verb: how long the last task took that this process followed from its begin to its end.
+    /// For each verb: the age at which the query was due that found the end of the last task that this process followed from its
+    /// begin.
     pub(super) took: Mutex<HashMap<Verb, Duration>>,
     /// The slots for calls to the service. Sessions that share the request limit share them, too.
     pub(super) slots: CallSlots,
@@ -40,8 +41,8 @@ impl Session {
         self.took().get(&verb).copied()
     }
 
-    /// Records how long a task took, from the acceptance of its call until this process found it done. Call it only for a task
-    /// that this process has followed from its begin.
+    /// Records the age at which the query was due that found a task done. Call it only for a task that this process has followed
+    /// from its begin.
     pub fn task_took(&self, verb: Verb, time: Duration) {
         self.took().insert(verb, time);
     }

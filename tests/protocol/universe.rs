@@ -27,7 +27,7 @@ use crate::fault::{Dependency, Kind, Rule};
 use crate::oracle::{Oracle, ProcessId};
 use crate::run::Recording;
 use crate::tally::Tally;
-use crate::tenants::Pace;
+use crate::tenants::{Pace, is_ready};
 use cloud_simulator::Timestamp;
 use cloud_simulator::model::{Config, Durations, Effect, TaskScript, Verb, World};
 use cloud_simulator::wire::{
@@ -292,7 +292,12 @@ impl Universe {
     ) -> Result<Value, Refused> {
         if is_neighbours(&key.1) {
             self.neighbours.done.writes += 1;
-            return self.kube.patch(key, is_status, edit);
+            let answer = self.kube.patch(key, is_status, edit);
+            let is_first = self.neighbours.done.first_ready.is_none() && key.0 != ACCOUNTS;
+            if is_first && answer.as_ref().is_ok_and(is_ready) {
+                self.neighbours.done.first_ready = Some(self.began.elapsed());
+            }
+            return answer;
         }
         let former = self.kube.get(key).cloned();
         let answer = self.kube.patch(key, is_status, edit);

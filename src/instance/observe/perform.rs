@@ -85,7 +85,8 @@ async fn query_task(context: &Context, observed: &mut Observation, session: &Acc
     let Some(poll) = &mut observed.memory.observations.poll else {
         return;
     };
-    poll.last = Some(observed.now);
+    let (due, now) = (observed.schedule.due_at(poll), observed.now);
+    poll.last = Some(now);
     let asked = session
         .shared
         .client
@@ -95,10 +96,10 @@ async fn query_task(context: &Context, observed: &mut Observation, session: &Acc
         return;
     };
     let state = context.fact(&observed.account_key, answer, Error::is_no_such_task);
-    let now = observed.now;
     poll.answered(state.clone(), now);
     if poll.seen_begin && matches!(state, Fact::Known(TaskState::Succeeded)) {
-        session.shared.task_took(poll.verb, poll.since.elapsed());
+        // The wait for the request limit does not count: it would make the next queries of this verb later and later.
+        session.shared.task_took(poll.verb, due - poll.since);
     }
     let (verb, target) = (poll.verb, observed.release_target());
     let memory = &mut observed.memory;

@@ -100,6 +100,8 @@ pub struct Done {
     pub bought: usize,
     /// When the last of these was bought, from the beginning of the run.
     pub last_bought: Duration,
+    /// When the first of their Instances became Ready, from the beginning of the run.
+    pub first_ready: Option<Duration>,
     /// Number of their Instances that are Ready.
     pub ready: usize,
 }
