@@ -27,8 +27,7 @@ const WAIT_MAX_SPREADS: u32 = 2;
 /// each fifth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PollSchedule {
-    /// How long the last task of this verb took, if this process followed one. Without it, the first query is due as for a quick
-    /// task.
+    /// How long the last task of this verb took. If this is unknown, the first query is due as for a quick task.
     last_took: Option<Duration>,
     /// The time that one query of each operation in progress takes, at their part of the request limit.
     spread: Duration,

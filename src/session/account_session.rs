@@ -25,8 +25,7 @@ pub struct Session {
     pub inventory: Inventory,
     /// The service's offers (images, packages, …).
     pub catalog: Catalog,
-    /// For each verb: the age at which the query was due that found the end of the last task that this process followed from its
-    /// begin.
+    /// For each verb: the age of the last task when the query was due that found its end.
     pub(super) took: Mutex<HashMap<Verb, Duration>>,
     /// The slots for calls to the service. Sessions that share the request limit share them, too.
     pub(super) slots: CallSlots,
